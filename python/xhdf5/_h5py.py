@@ -39,7 +39,7 @@ def _expect_more() -> None:
 
 def expect(names: Iterable[Any], options: dict[str, Any]) -> None:
     if isinstance(names, (str, bytes, os.PathLike)):
-        raise TypeError(f"expect takes several names, not {names!r}")
+        raise TypeError(f"expect takes several names, not one (a {type(names).__name__})")
     found = [os.fsencode(n) for n in names]
     with phil:
         fapl = h5p.create(h5p.FILE_ACCESS)

@@ -229,7 +229,7 @@ def expecting():
         assert f["x"][5] == 3
     xhdf5.expect([])
     assert not xhdf5._h5py._expected
-    raises(TypeError, ["several names"], xhdf5.expect, URL)
+    raises(TypeError, ["several names, not one (a str)"], xhdf5.expect, URL)
     raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
 
 
