@@ -92,23 +92,27 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
     return part - part % XH_PAGE_BYTES;
 }
 
+/* 1 where what comes ahead may be dealt to several connections: they are young, and the server is far. */
+static int may_deal(const struct xh_file *f, const struct xh_origin_info *info)
+{
+    return info->young && info->far && f->opt.multirange && info->max_ranges > 1 && !is_one_of_many(f);
+}
+
 /* To how many connections what comes ahead is dealt; 0: it is not. Young ones of a far server get stripes from
  * XH_REQUEST_LEAST_BYTES on, which each brings in some three round trips. They grow as slow start does: so it comes in
  * the order in which it is read, and each connection grows. A part of its own for each would come as late as the
  * slowest brings half a megabyte. */
 static unsigned deals(const struct xh_file *f, const struct xh_origin_info *info)
 {
-    if (!info->young || !info->far || is_one_of_many(f) || !f->opt.multirange || info->max_ranges < 2)
-        return 0;
-    return info->open < info->scattered - 1 ? info->open : info->scattered - 1;
+    unsigned n = info->open < info->scattered - 1 ? info->open : info->scattered - 1;
+    return may_deal(f, info) ? n : 0;
 }
 
 unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there)
 {
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
-    if (!info.young || !info.far || info.whole || !f->opt.multirange || info.max_ranges < 2 || info.streaming < 2 ||
-        xh_replicas_are_several(f->origin))
+    if (!may_deal(f, &info) || info.whole || info.streaming < 2 || xh_replicas_are_several(f->origin))
         return 0;
     unsigned n = info.streaming, lacks = info.open < n ? n - info.open : 0;
     lacks = lacks < info.streams ? lacks : info.streams;

@@ -91,6 +91,7 @@ static struct {
     uint64_t object_bytes;
     unsigned streams; /* so many may be begun, on young connections */
     int apart; /* there is no connection yet */
+    int far, busy_all; /* the server is; no connection is idle */
     uint64_t rtt_ns;
     uint64_t watched; /* how often is this byte asked for? */
     unsigned times;
@@ -243,7 +244,8 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
                                    .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
                                    .max_range_header = 3900, .flight_bytes = 1u << 20,
                                    .connections = 8, .streaming = 8, .scattered = 8,
-                                   .open = engine.apart ? 0 : 8, .idle = engine.apart ? 0 : 8,
+                                   .open = engine.apart ? 0 : 8, .idle = engine.apart || engine.busy_all ? 0 : 8,
+                                   .far = engine.far,
                                    .streams = engine.streams, .young = engine.streams != 0, .warm = 8,
                                    .rtt_ns = engine.rtt_ns};
 }
@@ -1713,14 +1715,18 @@ Test(read, few_files_are_opened_ahead_and_those_that_nobody_comes_for_are_closed
     cr_assert_eq(opens(), XH_EXPECTED_MOST);
 }
 
-/* Unlike what a file names, which may never be read. */
-Test(read, a_small_file_that_the_program_announced_comes_whole_by_one_request, .timeout = 50)
+/* Unlike what a file names, which may never be read. Also where few connections are there and all are busy, over which
+ * another small file would be dealt: those are others' that were announced. */
+static void announced_comes_by_one_request(int far)
 {
     struct xh_options o = named_options(0, "whole_file_bytes=16M");
     struct xh_err err = {0};
     struct xh_file *f = NULL;
     o.namer = (struct xh_namer){0};
     engine.reader = "a";
+    engine.far = engine.busy_all = far;
+    engine.streams = far ? 8 : 0;
+    engine.opens = engine.transfers = 0;
     cr_assert_eq(xh_cache_expect(COMING, &o), 1);
     cr_assert_eq(xh_cache_expect(COMING, &o), 1, "said twice");
     xh_cache_expect_soon(0, XH_EXPECTED_MOST);
@@ -1737,6 +1743,12 @@ Test(read, a_small_file_that_the_program_announced_comes_whole_by_one_request, .
     xh_cache_close(f);
     o.readahead = 0;
     cr_assert_eq(xh_cache_expect(COMING, &o), 0, "nothing is fetched ahead");
+}
+
+Test(read, a_small_file_that_the_program_announced_comes_whole_by_one_request, .timeout = 50)
+{
+    announced_comes_by_one_request(0);
+    announced_comes_by_one_request(1);
 }
 
 Test(read, what_one_file_names_leaves_room_for_what_another_names, .timeout = 50)
