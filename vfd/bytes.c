@@ -7,9 +7,6 @@
 #include "../cache/cache.h"
 #include "xhdf5.h"
 
-/* A shorter read is taken for one of metadata: it is kept as long as others, and what it leads to is fetched. */
-#define SMALL_BYTES (16u << 10)
-
 struct H5FDxhdf5_bytes {
     struct xh_file *file; /* constant; the cache is its own lock */
 };
@@ -73,7 +70,7 @@ int H5FDxhdf5_bytes_read(H5FDxhdf5_bytes_t *b, size_t n, const uint64_t offs[], 
         ext[i] = (struct xh_extent){.off = offs[i], .len = lens[i], .buf = bufs[i]};
         most = lens[i] > most ? lens[i] : most;
     }
-    int rc = xh_cache_read(b->file, most < SMALL_BYTES ? XH_KIND_META : XH_KIND_RAW, ext, n, &err);
+    int rc = xh_cache_read(b->file, most < XH_UNSAID_META_BYTES ? XH_KIND_META : XH_KIND_RAW, ext, n, &err);
     if (ext != &one)
         free(ext);
     return rc ? tell(&err, why) : 0;

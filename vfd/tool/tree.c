@@ -23,9 +23,8 @@
 #include "list_at.h"
 #include "listing.h"
 
-/* A shorter read is taken for one of metadata, as in vfd/bytes.c, unless it goes on where one of raw data ended: the
- * kernel splits those that are longer than XH_FUSE_READ_BYTES. */
-#define SMALL_BYTES (16u << 10)
+/* A read that goes on where one of raw data ended is one, too, however short: the kernel splits those that are longer
+ * than XH_FUSE_READ_BYTES. */
 #define RAW_ENDS    4u /* of so many reads: by several threads of a program */
 /* A file that nobody has open stays open for so long: a program looks at it, closes it, and opens it with HDF5. */
 #define LINGER_NS 5000000000u
@@ -374,7 +373,7 @@ static enum xh_kind kind_of(struct node *n, struct xh_range r)
     unsigned i = 0;
     while (i < RAW_ENDS && (r.off == 0 || n->raw_ends[i] != r.off))
         i++;
-    if (i == RAW_ENDS && r.len < SMALL_BYTES)
+    if (i == RAW_ENDS && r.len < XH_UNSAID_META_BYTES)
         return XH_KIND_META;
     n->raw_ends[i < RAW_ENDS ? i : n->raw_next++ % RAW_ENDS] = r.off + r.len;
     return XH_KIND_RAW;
