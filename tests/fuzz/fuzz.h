@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One input. Must come to the same end each time. */
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size);
@@ -18,6 +19,17 @@ static inline void hold(int good, const char *what)
         return;
     fprintf(stderr, "fuzz: %s\n", what);
     abort();
+}
+
+/* Returns a copy of the |n| bytes at |p| that ends with a 0. Owns: free(). */
+static inline char *text_of(const uint8_t *p, size_t n)
+{
+    char *s = malloc(n + 1);
+    hold(s != NULL, "out of memory");
+    if (n)
+        memcpy(s, p, n);
+    s[n] = '\0';
+    return s;
 }
 
 #endif

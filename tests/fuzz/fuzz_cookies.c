@@ -8,16 +8,6 @@
 
 #define SERVER "https://h.example:443"
 
-static char *text(const uint8_t *p, size_t n)
-{
-    char *s = malloc(n + 1);
-    hold(s != NULL, "out of memory");
-    if (n)
-        memcpy(s, p, n);
-    s[n] = '\0';
-    return s;
-}
-
 /* Each line is one that libcurl can be given: six tabs at least, and an end. */
 static void check(const char *lines)
 {
@@ -35,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 {
     const uint8_t *between = size ? memmem(p, size, "\n\n", 2) : NULL;
     size_t n = between ? (size_t)(between - p) + 1 : size;
-    char *before = text(p, n), *after = text(p + n + (between != NULL), size - n - (between != NULL));
+    char *before = text_of(p, n), *after = text_of(p + n + (between != NULL), size - n - (between != NULL));
     char *changes = xh_cookies_changes(before, after), *none = xh_cookies_changes(after, after);
     struct xh_jar jar = {0}, chain = {0};
     hold(changes && none, "out of memory");
@@ -44,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
         check(xh_jar_lines(&chain, SERVER));
         hold(strlen(xh_jar_lines(&chain, SERVER)) <= XH_COOKIES_MOST_BYTES, "more than is kept");
         hold(xh_jar_take(&jar, SERVER, xh_jar_lines(&chain, SERVER), 0) == 0, "a chain that no jar takes");
-        char *once = text((const uint8_t *)xh_jar_lines(&jar, SERVER), strlen(xh_jar_lines(&jar, SERVER)));
+        char *once = text_of((const uint8_t *)xh_jar_lines(&jar, SERVER), strlen(xh_jar_lines(&jar, SERVER)));
         if (xh_jar_take(&jar, SERVER, xh_jar_lines(&chain, SERVER), 0) == 0)
             hold(strcmp(once, xh_jar_lines(&jar, SERVER)) == 0, "twice is not as once");
         free(once);

@@ -10,16 +10,6 @@
 
 #define LONG_ENOUGH 24 /* a shorter value may be a word of the note's own */
 
-static char *text(const uint8_t *p, size_t n)
-{
-    char *s = malloc(n + 1);
-    hold(s != NULL, "out of memory");
-    if (n)
-        memcpy(s, p, n);
-    s[n] = '\0';
-    return s;
-}
-
 /* "h.CLAIMS.s" */
 static char *token_of(const uint8_t *p, size_t n)
 {
@@ -85,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
     if (!clean)
         hold(unsetenv("BEARER_TOKEN_FILE") == 0, "the environment");
     clean = 1;
-    char *plain = text(p, size), *made = token_of(p, size);
+    char *plain = text_of(p, size), *made = token_of(p, size);
     token(plain);
     token(made);
     netrc(p, size);

@@ -4,15 +4,6 @@
 #include "fuzz.h"
 #include "origin/url.h"
 
-static char *text(const uint8_t *p, size_t n)
-{
-    char *s = malloc(n + 1);
-    hold(s != NULL, "out of memory");
-    memcpy(s, p, n);
-    s[n] = '\0';
-    return s;
-}
-
 static void check(const struct xh_url *u)
 {
     struct xh_url *again = NULL;
@@ -33,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 {
     const uint8_t *eol = size ? memchr(p, '\n', size) : NULL;
     size_t n = eol ? (size_t)(eol - p) : size;
-    char *base = text(p, n), *location = text(p + n + (eol != NULL), size - n - (eol != NULL));
+    char *base = text_of(p, n), *location = text_of(p + n + (eol != NULL), size - n - (eol != NULL));
     struct xh_url *u = NULL, *to = NULL;
     struct xh_err err = {0};
     if (xh_url_parse(base, &u, &err) == 0) {
