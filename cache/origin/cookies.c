@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wipe.h"
+
 #define FIELDS 7 /* of a line */
 #define EXPIRY 4 /* the field: seconds since 1970; 0: with the session */
 #define NAME   5
@@ -108,9 +110,7 @@ char *xh_cookies_changes(const char *before, const char *after)
 
 void xh_cookies_free(char *lines)
 {
-    if (lines)
-        explicit_bzero(lines, strlen(lines));
-    free(lines);
+    xh_wipe(lines);
 }
 
 static struct xh_jar_of *find_server(const struct xh_jar *j, const char *server)

@@ -17,6 +17,7 @@
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 
+#include "base/wipe.h"
 #include "proxy.h"
 
 #define UPLOAD_BUFFER_BYTES (512L << 10)
@@ -135,14 +136,6 @@ static const char *or_null(const char *s)
     return s && *s ? s : NULL;
 }
 
-/* Frees |text|, which is secret. */
-static void wipe(char *text)
-{
-    if (text)
-        explicit_bzero(text, strlen(text));
-    free(text);
-}
-
 /* Frees |list|, and wipes what was secret in it. */
 static void free_headers(struct curl_slist *list)
 {
@@ -159,49 +152,36 @@ static int append(struct curl_slist **list, const char *line)
     return longer ? 0 : -1;
 }
 
-/* Appends the line of |s|'s token, or of its name and password (RFC 7617). Returns 0 or -1.
- * Not by CURLOPT_USERNAME: libcurl 8.14 makes that line before it asks a proxy for a tunnel, and when it gets none, it
- * keeps the line on the handle and sends it with the next request, whichever host that is for. */
-static int append_authorization(struct curl_slist **list, const struct xh_send *s)
-{
-    char *plain = NULL, *line = NULL;
-    unsigned char *coded = NULL;
-    int bad = 0;
-    if (s->user && s->password && !s->bearer && !s->region) {
-        size_t n = strlen(s->user) + 1 + strlen(s->password);
-        plain = malloc(n + 1);
-        coded = malloc((n + 2) / 3 * 4 + 1);
-        bad = !plain || !coded;
-        if (!bad) {
-            sprintf(plain, "%s:%s", s->user, s->password);
-            EVP_EncodeBlock(coded, (unsigned char *)plain, (int)n);
-        }
-    }
-    const char *kind = coded ? "Basic" : "Bearer", *value = coded ? (char *)coded : s->bearer;
-    if (!bad && value && asprintf(&line, "Authorization: %s %s", kind, value) < 0) {
-        line = NULL;
-        bad = 1;
-    }
-    bad = bad || (line && append(list, line) != 0);
-    wipe(plain);
-    wipe((char *)coded);
-    wipe(line);
-    return bad ? -1 : 0;
-}
-
 /* Appends the line "|name| |secret|". Returns 0 or -1. */
 static int append_secret(struct curl_slist **list, const char *name, const char *secret)
 {
     char *line = NULL;
-    int bad = asprintf(&line, "%s %s", name, secret) < 0 || append(list, line);
-    if (bad)
+    if (asprintf(&line, "%s %s", name, secret) < 0)
         return -1;
-    explicit_bzero(line, strlen(line));
-    free(line);
-    return 0;
+    int bad = append(list, line);
+    xh_wipe(line);
+    return bad;
 }
 
-/* The header lines of |s|, with the bearer's. NULL without memory. What is signed holds all of them: Accept-Encoding,
+/* Appends the line of |s|'s name and password (RFC 7617). Returns 0 or -1.
+ * Not by CURLOPT_USERNAME: libcurl 8.14 makes that line before it asks a proxy for a tunnel, and when it gets none, it
+ * keeps the line on the handle and sends it with the next request, whichever host that is for. */
+static int append_login(struct curl_slist **list, const struct xh_send *s)
+{
+    size_t n = strlen(s->user) + 1 + strlen(s->password);
+    char *plain = calloc(n + 1, 1), *coded = calloc((n + 2) / 3 * 4 + 1, 1);
+    int bad = !plain || !coded;
+    if (!bad) {
+        sprintf(plain, "%s:%s", s->user, s->password);
+        EVP_EncodeBlock((unsigned char *)coded, (unsigned char *)plain, (int)n);
+        bad = append_secret(list, "Authorization: Basic", coded);
+    }
+    xh_wipe(plain);
+    xh_wipe(coded);
+    return bad ? -1 : 0;
+}
+
+/* The header lines of |s|, with its token or login. NULL without memory. What is signed holds all of them: Accept-Encoding,
  * which proxies rewrite, is left out there. S3 wants the sum of the body, of which there is none; libcurl 7.88 does not
  * add it. */
 static struct curl_slist *headers_of(const struct xh_send *s)
@@ -210,7 +190,10 @@ static struct curl_slist *headers_of(const struct xh_send *s)
     int bad = append(&list, s->region ? "x-amz-content-sha256: " SHA256_OF_NOTHING : "Accept-Encoding: identity");
     for (const char *const *h = s->headers; h && *h; h++)
         bad |= append(&list, *h);
-    bad |= append_authorization(&list, s);
+    if (s->bearer)
+        bad |= append_secret(&list, "Authorization: Bearer", s->bearer);
+    else if (s->user && s->password && !s->region)
+        bad |= append_login(&list, s);
     if (s->region && s->session)
         bad |= append_secret(&list, "x-amz-security-token:", s->session);
     if (!bad)
@@ -228,7 +211,7 @@ static int set_cookies(CURL *e, const char *lines)
         n = strcspn(lines, "\n");
         char *line = strndup(lines, n);
         bad |= !line || curl_easy_setopt(e, CURLOPT_COOKIELIST, line) == CURLE_OUT_OF_MEMORY;
-        wipe(line);
+        xh_wipe(line);
     }
     return bad ? -1 : 0;
 }

@@ -24,6 +24,7 @@
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/now.h"
+#include "base/wipe.h"
 #include "profile.h"
 
 #define FILE_MOST_BYTES    1048576u
@@ -44,13 +45,6 @@ struct xh_s3_source {
     struct xh_env *env; /* of the opening: a credential_process gets it. NULL: the current one */
 };
 
-static void wipe(char *s)
-{
-    if (s)
-        explicit_bzero(s, strlen(s));
-    free(s);
-}
-
 static void source_unref(struct xh_s3_source *s)
 {
     /* acq_rel: whoever frees has seen all that others did with it. */
@@ -67,9 +61,9 @@ void xh_s3_keys_free(struct xh_s3_keys *k)
 {
     if (!k)
         return;
-    wipe(k->id);
-    wipe(k->secret);
-    wipe(k->session);
+    xh_wipe(k->id);
+    xh_wipe(k->secret);
+    xh_wipe(k->session);
     source_unref(k->source);
     free(k);
 }
@@ -88,7 +82,7 @@ static char *path_of(const struct xh_env *env, const char *variable, const char 
     return !home || asprintf(&out, "%s/.aws/%s", home, name) < 0 ? NULL : out;
 }
 
-/* The text of |path|; NULL: it is not there, or cannot be used. Owns: wipe(). */
+/* The text of |path|; NULL: it is not there, or cannot be used. Owns: xh_wipe(). */
 static char *text_of(const char *path, const char **why)
 {
     size_t len;
@@ -97,7 +91,7 @@ static char *text_of(const char *path, const char **why)
     if (!text && path && errno == ENOENT)
         *why = NULL;
     if (text && strlen(text) != len) {
-        wipe(text);
+        xh_wipe(text);
         *why = "is no text";
         return NULL;
     }
@@ -154,7 +148,7 @@ static void settings_of_profile(const struct xh_options *o, struct xh_s3_setting
                          : strcasecmp(style, "virtual") == 0 ? XH_S3_VIRTUAL
                                                              : XH_S3_AUTO;
     }
-    wipe(text);
+    xh_wipe(text);
     free(path);
 }
 
@@ -207,10 +201,10 @@ static int is_plain(const char *s, size_t most)
 
 static void forget_keys(struct xh_token *t)
 {
-    wipe(t->value);
-    wipe(t->s3->id);
-    wipe(t->s3->secret);
-    wipe(t->s3->session);
+    xh_wipe(t->value);
+    xh_wipe(t->s3->id);
+    xh_wipe(t->s3->secret);
+    xh_wipe(t->s3->session);
     t->value = t->s3->id = t->s3->secret = t->s3->session = NULL;
     t->expires = 0;
 }
@@ -347,7 +341,7 @@ static int ended_well(pid_t pid, uint64_t until_ns)
     }
 }
 
-/* Runs |command|, without a shell. Returns what it printed, or NULL with |*why|. Owns: wipe(). */
+/* Runs |command|, without a shell. Returns what it printed, or NULL with |*why|. Owns: xh_wipe(). */
 static char *printed_by(char *command, char *const *env, unsigned most_ms, const char **why)
 {
     char *words[WORDS_MOST];
@@ -489,7 +483,7 @@ static const char *take_printed(struct xh_token *t, const char *command, const s
         why = read_printed(t, text);
     if (!why) {
         free(last.command);
-        wipe(last.text);
+        xh_wipe(last.text);
         last.command = strdup(command);
         last.text = last.command ? text : NULL;
         if (last.text)
@@ -501,7 +495,7 @@ static const char *take_printed(struct xh_token *t, const char *command, const s
     }
     pthread_mutex_unlock(&last.lock);
     free(words);
-    wipe(text);
+    xh_wipe(text);
     return why;
 }
 
@@ -544,7 +538,7 @@ static int take_section(struct xh_token *t, const char *text, const char *path, 
              section, path, other);
     }
     explicit_bzero(secret, sizeof secret);
-    wipe(session);
+    xh_wipe(session);
     return has;
 }
 
@@ -565,8 +559,8 @@ static void take_profile(struct xh_token *t, const struct xh_token *old)
     if (!t->value && !t->note[0])
         note(t, "AWS_ACCESS_KEY_ID is not set, and there is no key of the profile %.100s in %.150s", s->profile,
              s->credentials ? s->credentials : "~/.aws/credentials");
-    wipe(credentials);
-    wipe(config);
+    xh_wipe(credentials);
+    xh_wipe(config);
 }
 
 static struct xh_s3_source *source_new(const struct xh_options *o)

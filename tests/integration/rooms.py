@@ -40,12 +40,13 @@ ROOMS = {
         "cache/origin/ring cache/origin/url cache/origin/s3 cache/origin/profile cache/origin/proxy "
         "cache/origin/response cache/origin/multipart cache/origin/dialect cache/origin/tls_advice "
         "cache/origin/cookies",
-        "base:date.h,err.h,env.h,hash.h,now.h,sha256.h"),
+        "base:date.h,err.h,env.h,hash.h,now.h,sha256.h,wipe.h"),
     "creds": (
         "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/login "
         "cache/origin/session",
         "base text:url.h,s3.h,profile.h,cookies.h"),
-    "wire": ("cache/origin/net cache/origin/wire cache/origin/handle", "base:now.h text:ring.h,proxy.h,cookies.h"),
+    "wire": (
+        "cache/origin/net cache/origin/wire cache/origin/handle", "base:now.h,wipe.h text:ring.h,proxy.h,cookies.h"),
     "caller": ("cache/origin/caller", "base text creds wire:net.h,handle.h"),
     # What origin/ is asked for, and what it brings: types. The functions are defined further up: "origin:-" lets a room
     # call those.
