@@ -181,9 +181,9 @@ static int append_login(struct curl_slist **list, const struct xh_send *s)
     return bad ? -1 : 0;
 }
 
-/* The header lines of |s|, with its token or login. NULL without memory. What is signed holds all of them: Accept-Encoding,
- * which proxies rewrite, is left out there. S3 wants the sum of the body, of which there is none; libcurl 7.88 does not
- * add it. */
+/* The header lines of |s|, with its token or login. NULL without memory. What is signed holds all of them:
+ * Accept-Encoding, which proxies rewrite, is left out there. S3 wants the sum of the body, of which there is none;
+ * libcurl 7.88 does not add it. */
 static struct curl_slist *headers_of(const struct xh_send *s)
 {
     struct curl_slist *list = NULL;
