@@ -68,6 +68,7 @@ def claims(tap, job, links, server, local):
     url = f"{server.url}/file.h5"
     for words, what, options in ((("open",), "opening", {"readahead": "off"}),
                                      # which goes on as long as the program
+                                 (("metadata", "walk"), "a walk without guesses", {"readahead": "off"}),
                                  (("metadata", "walk"), "a walk through all metadata", {})):
         with tap.claim(f"{what} by {ranks} ranks on {NODES} nodes asks the origin from one node, for what one rank asks"):
             with harness.shadow_dir() as shadow:
@@ -76,7 +77,9 @@ def claims(tap, job, links, server, local):
                 many = run(job, links, server, shadow, (url, local, *words), ranks, **options)
             print(f"# {what}: {many[0]} requests, {many[1]} bytes, {many[2]:.2f} s, by node {many[3]}; one rank {one[0]}, "
                   f"{one[1]}, {one[2]:.2f} s")
-            assert many[0] <= 1.25 * one[0] + 2 + GREETINGS and many[1] <= 1.1 * one[1] + 20000, f"{many}, one rank {one}"
+            assert many[1] <= 1.1 * one[1] + 20000, f"{many}, one rank {one}"
+            if options:     # the number of guesses hangs on when a reply comes
+                assert many[0] <= one[0] + GREETINGS, f"{many}, one rank {one}"
             # A host that looks for its neighbours by itself sends some ten bytes
             assert max(many[3][1:]) < 1000, f"other nodes were on the network: {many[3]}"
     with tap.claim("shares that are read collectively cross the links once, each that of its node"), \
