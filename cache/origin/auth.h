@@ -100,11 +100,12 @@ struct xh_trust {
 int xh_trust_find(const struct xh_options *o, const char *default_file, const char *default_dir,
                   struct xh_trust *out, struct xh_err *err);
 
-/* Writes a hash of what an origin knows a reader by (token, what is in certificate and key, |session|'s identity), and
- * of whom he trusts; |withheld|: 1 when the origin is shown neither token nor certificate. Returns 1, or 0: it cannot
- * be told. */
-int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const char *session, const struct xh_trust *trust,
-                   int withheld, char hex[65]);
+/* Writes a hash of what an origin knows a reader by (|u|, which may carry a signature, and the region that it is signed
+ * for; token, what is in certificate and key, |session|'s identity), and of whom he trusts; |withheld|: 1 when the
+ * origin is shown neither token nor certificate. An "s3://" name stands for different |u| where profiles name different
+ * endpoints. Returns 1, or 0: it cannot be told. */
+int xh_auth_reader(const struct xh_url *u, const struct xh_token *t, const struct xh_cert *c, const char *session,
+                   const struct xh_trust *trust, int withheld, char hex[65]);
 
 /* ---- for the files of auth alone */
 

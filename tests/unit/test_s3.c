@@ -12,6 +12,7 @@
 #include "base/env.h"
 #include "base/options.h"
 #include "origin/caller.h"
+#include "origin/origin.h"
 #include "origin/profile.h"
 #include "origin/s3.h"
 #include "origin/s3keys.h"
@@ -731,4 +732,36 @@ Test(keys, a_signed_url_is_not_moved_to_where_its_bucket_is_known_to_lie, .init 
     xh_url_unref(signed_);
     xh_url_unref(to);
     xh_url_unref(named);
+}
+
+/* Writes who reads |name|. The files ~/.aws are as they are now. */
+static void reader_of(const char *name, char out[XH_READER_BYTES])
+{
+    cr_assert_eq(xh_origin_reader(name, &o, out), 1);
+}
+
+Test(keys, who_reads_a_name_is_told_apart_by_the_endpoint_and_the_region_of_the_profile, .init = fresh)
+{
+    char here[XH_READER_BYTES], again[XH_READER_BYTES], there[XH_READER_BYTES], elsewhere[XH_READER_BYTES];
+    snprintf(o.ca_bundle, sizeof o.ca_bundle, "%s/.aws/config", dir); /* any file will do: nothing is asked */
+    write_file("config", "[default]\nendpoint_url = https://here.org\n");
+    reader_of("s3://bkt/k", here);
+    reader_of("s3://bkt/k", again);
+    write_file("config", "[default]\nendpoint_url = https://there.org\n");
+    reader_of("s3://bkt/k", there);
+    write_file("config", "[default]\nendpoint_url = https://here.org\nregion = eu-west-1\n");
+    reader_of("s3://bkt/k", elsewhere);
+    cr_expect_str_eq(here, again);
+    cr_expect_str_neq(here, there, "what one endpoint answers is no answer of another's");
+    cr_expect_str_neq(here, elsewhere);
+}
+
+Test(keys, who_reads_by_a_signature_is_told_apart_from_who_has_another, .init = fresh)
+{
+    char one[XH_READER_BYTES], two[XH_READER_BYTES];
+    snprintf(o.ca_bundle, sizeof o.ca_bundle, "%s/.aws/config", dir);
+    write_file("config", "[default]\n");
+    reader_of("https://bkt.s3.amazonaws.com/k?X-Amz-Signature=1", one);
+    reader_of("https://bkt.s3.amazonaws.com/k?X-Amz-Signature=2", two);
+    cr_expect_str_neq(one, two);
 }
