@@ -202,17 +202,18 @@ int xh_caller_keeps_cookies(const struct xh_caller *c, const struct xh_url *u)
     return c->session && u->https && !u->region && (!u->ticket || xh_url_same_server(u, c->url));
 }
 
-int xh_caller_renew(const struct xh_token *old, struct xh_token **found)
+enum xh_again xh_caller_renew(const struct xh_token *old, uint64_t since_ns, struct xh_token **found)
 {
     *found = NULL;
-    if (!xh_token_again(old, found))
-        return 0;
+    enum xh_again again = xh_token_again(old, since_ns, found);
+    if (again != XH_AGAIN_FOUND)
+        return again;
     if (!(*found)->value) { /* it is just being written, or gone: the old one may be good for a while */
         xh_token_unref(*found);
         *found = NULL;
-        return 0;
+        return XH_AGAIN_NOTHING;
     }
-    return !old->value || strcmp((*found)->value, old->value) != 0;
+    return !old->value || strcmp((*found)->value, old->value) != 0 ? XH_AGAIN_FOUND : XH_AGAIN_NOTHING;
 }
 
 void xh_caller_send(const struct xh_caller *c, const struct xh_token *t, const struct xh_url *u, struct xh_send *s)

@@ -40,10 +40,10 @@ void xh_caller_free(struct xh_caller *c); /* zeroed ones allowed */
 /* 1 when token and certificate may go to |u|: over TLS, to the server that the user named or to one that is listed. */
 int xh_caller_trusts(const struct xh_caller *c, const struct xh_url *u);
 
-/* Looks for the token again that |old| (NULL allowed) was. Returns 1 when it is another one, and 0 when it is not or
- * cannot be read. |*found| is what is to be used from now on, or NULL: |old|. Owns: the caller unrefs |*found|. Reads a
- * small file. */
-int xh_caller_renew(const struct xh_token *old, struct xh_token **found);
+/* Looks for the token again that |old| (NULL allowed) was, as xh_token_again. Returns FOUND when it is another one,
+ * SOON, or NOTHING when it is not or cannot be read. |*found| is what is to be used from now on, or NULL: |old|. Owns:
+ * the caller unrefs |*found|. May read a small file. */
+enum xh_again xh_caller_renew(const struct xh_token *old, uint64_t since_ns, struct xh_token **found);
 
 /* The login for |u|, to which a redirect led that began at the caller's URL; NULL: it is no login host, or there is
  * none for it. */

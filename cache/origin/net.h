@@ -26,7 +26,8 @@ enum xh_net {
     XH_NET_LOCAL,     /* out of memory, or a file named in the options is unusable */
     XH_NET_EXITING,   /* the process is exiting */
     XH_NET_PROXY,     /* a proxy refused to connect: |proxy_status| */
-    XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login, or logs in */
+    XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login, or logs in; or a thread
+                       * looks for a token */
     XH_NET_LOGIN,     /* not sent: another request has logged in, or tried: see struct xh_exchange, login */
 };
 

@@ -36,8 +36,9 @@ struct xh_s3_keys {
 int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, struct xh_token **out,
                     struct xh_err *err);
 
-/* Looks again where |old| came from: as xh_token_again, which calls it. Runs a program for a few seconds at most. */
-int xh_s3_keys_again(const struct xh_token *old, struct xh_token **out);
+/* Looks again where |old| came from, on a thread of its own, as a program may have to be run: as xh_token_again, which
+ * calls it. One look serves all files whose keys come from there. */
+enum xh_again xh_s3_keys_again(const struct xh_token *old, uint64_t since_ns, struct xh_token **out);
 
 /* For xh_token_unref. */
 void xh_s3_keys_free(struct xh_s3_keys *k); /* NULL allowed */

@@ -42,8 +42,8 @@ ROOMS = {
         "cache/origin/cookies",
         "base:date.h,err.h,env.h,hash.h,now.h,sha256.h,wipe.h"),
     "creds": (
-        "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/login "
-        "cache/origin/session",
+        "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/s3process "
+        "cache/origin/login cache/origin/session",
         "base text:url.h,s3.h,profile.h,cookies.h"),
     "wire": (
         "cache/origin/net cache/origin/wire cache/origin/handle", "base:now.h,wipe.h text:ring.h,proxy.h,cookies.h"),

@@ -429,11 +429,50 @@ print(f["rows"][:, 7].tolist() == [i * 65536 + 7 for i in range(24)])
         r.aws("printed.next", printed("new", "2099-01-01T00:00:00Z"))
         r.aws("config", f"[default]\ncredential_process = {program}\n")
         liar.reset()
-        later = code.replace("print(", "__import__('time').sleep(2.1)    # it is looked for every two seconds\nprint(")
-        status, out, err = r.run(H5PY, "-c", later, "s3://s3-expires/y.h5", r.home / ".aws/printed", **endpoint,
+        later = code.replace("print(", "for i in range(12):    # it is looked for every two seconds\n"
+                             "    f['rows'][i, :7]\n    __import__('time').sleep(.2)\nprint(")
+        status, out, err = r.run(H5PY, "-c", later, "s3://s3-lasts/y.h5", r.home / ".aws/printed", **endpoint,
                                  XHDF5_READAHEAD="off")
         assert out.strip() == "True", out + err[-3000:]
-        assert not any(one["status"] == 400 for all_ in liar.requests().values() for one in all_)
+        assert re.search(r" token .*renewed=1", err), err[-3000:]
+    slow = ("#!/bin/sh\necho run >>$HOME/.aws/runs\ncat $HOME/.aws/printed\n"
+            "while [ -e $HOME/.aws/hold ]; do sleep .05; done\n")
+    with tap.claim("while a program makes new keys, reading goes on with the old ones"):
+        r.aws("keys", slow).chmod(0o755)
+        r.aws("printed", printed("old", soon))
+        r.aws("printed.next", printed("new", "2099-01-01T00:00:00Z"))
+        liar.reset()
+        both = """
+import os, pathlib, sys, time, h5py
+f = h5py.File(sys.argv[1])
+aws = pathlib.Path(sys.argv[2]).parent
+os.replace(aws / "printed.next", aws / "printed")
+(aws / "hold").touch()
+before, seen = (aws / "runs").read_text(), 0
+for i in range(24):
+    f["rows"][i, :7]
+    seen += (aws / "runs").read_text() != before
+    if seen == 4:
+        (aws / "hold").unlink()
+    time.sleep(.2)
+print(seen > 4, f["rows"][:, 7].tolist() == [i * 65536 + 7 for i in range(24)])
+"""
+        status, out, err = r.run(H5PY, "-c", both, "s3://s3-lasts/z.h5", r.home / ".aws/printed", **endpoint,
+                                 XHDF5_READAHEAD="off")
+        assert out.strip() == "True True", out + err[-3000:]
+        assert re.search(r" token .*renewed=1", err), err[-3000:]
+    with tap.claim("when they are refused, they are waited for, and reading goes on; the server is not asked meanwhile"):
+        r.no_aws()
+        r.aws("keys", slow.partition("while")[0] + "sleep 3\n").chmod(0o755)
+        r.aws("printed", printed("old", "2099-01-01T00:00:00Z"))
+        r.aws("printed.next", printed("new", "2099-01-01T00:00:00Z"))
+        r.aws("config", f"[default]\ncredential_process = {program}\n")
+        liar.reset()
+        status, out, err = r.run(H5PY, "-c", code, "s3://s3-expires/q.h5", r.home / ".aws/printed", **endpoint,
+                                 XHDF5_READAHEAD="off")
+        assert out.strip() == "True", out + err[-3000:]
+        refused = [one for all_ in liar.requests().values() for one in all_ if one["status"] == 400]
+        assert 1 <= len(refused) <= 24, refused
         r.no_aws()
 
 

@@ -10,6 +10,7 @@
 #include <criterion/criterion.h>
 
 #include "base/env.h"
+#include "base/now.h"
 #include "base/options.h"
 #include "origin/caller.h"
 #include "origin/origin.h"
@@ -489,6 +490,16 @@ Test(keys, settings_come_from_options_then_variables_then_the_profile, .init = f
     xh_url_unref(u);
 }
 
+/* What a look that begins now finds. */
+static enum xh_again again(const struct xh_token *old, struct xh_token **out)
+{
+    uint64_t now = xh_now_ns();
+    enum xh_again rc;
+    while ((rc = xh_token_again(old, now, out)) == XH_AGAIN_SOON)
+        usleep(10000);
+    return rc;
+}
+
 Test(keys, a_process_prints_them_and_is_asked_again, .init = fresh, .timeout = 60)
 {
     char config[512];
@@ -508,10 +519,10 @@ Test(keys, a_process_prints_them_and_is_asked_again, .init = fresh, .timeout = 6
     setenv("MINE", "no", 1); /* what the program does later changes nothing */
     cr_expect_eq(old->expires, 1893553445);
     write_file("printed", "{\"Version\": 1, \"AccessKeyId\": \"I2\", \"SecretAccessKey\": \"SECRET3\"}");
-    cr_assert_eq(xh_token_again(old, &t), 1);
+    cr_assert_eq(again(old, &t), XH_AGAIN_FOUND);
     cr_assert_not_null(t->value, "%s", t->note);
     cr_expect_str_eq(t->s3->id, "I2");
-    cr_assert_eq(xh_token_again(old, &next), 1); /* another file's: it need not be run again */
+    cr_assert_eq(again(old, &next), XH_AGAIN_FOUND); /* another file's: it need not be run again */
     cr_expect(next->value && strcmp(next->s3->id, "I2") == 0);
     cr_expect_eq(lines_of("calls"), 2);
     xh_token_unref(next);
@@ -523,7 +534,7 @@ Test(keys, a_process_prints_them_and_is_asked_again, .init = fresh, .timeout = 6
         write_file("printed", bad[i]);
         snprintf(config, sizeof config, "[default]\ncredential_process = \"%s/.aws/get key\" $HOME;x %zu\n", dir, i);
         write_file("config", config); /* else what failed just now is not run again */
-        cr_assert_eq(xh_token_again(t, &next), 1);
+        cr_assert_eq(again(t, &next), XH_AGAIN_FOUND);
         cr_expect_null(next->value, "%s", bad[i]);
         xh_token_unref(next);
     }
@@ -589,6 +600,50 @@ Test(keys, a_fork_s_child_finds_them_though_a_program_runs_in_the_parent, .init 
     pthread_join(thread, NULL);
     cr_expect_not_null(ours->value);
     xh_token_unref(ours);
+}
+
+Test(keys, a_slow_program_is_waited_for_by_nobody_and_run_once_for_all_files, .init = fresh, .timeout = 60)
+{
+    slow_program(0);
+    write_file("good", "");
+    struct xh_token *one = found(), *two = found(), *t = NULL, *u = NULL;
+    cr_expect_eq(one->s3->source, two->s3->source, "one source for all files");
+    slow_program(1);
+    setenv("AWS_PROFILE", "other", 1); /* a source of its own */
+    struct xh_token *other = found();
+    cr_expect_neq(one->s3->source, other->s3->source);
+    int calls = lines_of("calls");
+    uint64_t began = xh_now_ns();
+    cr_expect_eq(xh_token_again(one, began, &t), XH_AGAIN_SOON);
+    cr_expect_eq(xh_token_again(two, began, &u), XH_AGAIN_SOON);
+    cr_expect_lt(xh_now_ns() - began, UINT64_C(500000000), "which takes a second");
+    while (xh_token_again(one, began, &t) == XH_AGAIN_SOON)
+        usleep(10000);
+    cr_assert_eq(xh_token_again(two, began, &u), XH_AGAIN_FOUND, "the same look");
+    cr_expect_eq(lines_of("calls"), calls + 1);
+    cr_assert(t->value && u->value);
+    cr_expect_str_eq(t->value, u->value);
+    cr_expect_eq(t->s3->source, one->s3->source, "so that they can be looked for once more");
+    cr_expect_eq(xh_token_again(t, xh_now_ns(), &u), XH_AGAIN_SOON, "a look that began before is no answer");
+}
+
+Test(keys, a_fork_s_child_looks_for_them_though_a_look_is_under_way_in_the_parent, .init = fresh, .timeout = 60)
+{
+    int status = 0;
+    slow_program(2);
+    write_file("good", "");
+    struct xh_token *old = found(), *t = NULL;
+    int calls = lines_of("calls");
+    cr_expect_eq(xh_token_again(old, xh_now_ns(), &t), XH_AGAIN_SOON);
+    while (lines_of("calls") == calls)
+        usleep(10000);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(30);
+        _exit(again(old, &t) == XH_AGAIN_FOUND && t->value ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
 }
 
 Test(keys, dates_are_read_in_any_zone)
