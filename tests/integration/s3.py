@@ -114,22 +114,26 @@ class Reader:
 # ---- a real one
 
 class Gateway:
-    """versitygw over a directory, with TLS. Buckets: bkt, open (anybody reads), other."""
+    """versitygw over a directory, with TLS. Buckets: bkt, open (anybody reads), other. They have hosts of their own, too:
+    below DOMAIN, which libcurl takes for this machine without asking anybody (RFC 6761)."""
+    DOMAIN = "s3.localhost"
 
     def __init__(self, directory):
         self.dir = directory
         for name in ("ca", "root", "meta", "iam"):
             (directory / name).mkdir()
         throwaway_ca.make_ca(directory / "ca")
-        throwaway_ca.make_server(directory / "ca", directory / "ca")
+        throwaway_ca.make_server(directory / "ca", directory / "ca", others=[self.DOMAIN, f"*.{self.DOMAIN}"])
         self.cacert = str(directory / "ca/ca.pem")
         self.port = harness.free_port()
         self.base = f"https://127.0.0.1:{self.port}"
+        self.domain = f"https://{self.DOMAIN}:{self.port}"
         self.log = directory / "access.log"
 
     def __enter__(self):
         words = ["versitygw", "--port", f"127.0.0.1:{self.port}", "--cert", self.dir / "ca/server.pem", "--key",
                  self.dir / "ca/server.key", "--access-log", self.log, "--iam-dir", self.dir / "iam", "--quiet",
+                 "--virtual-domain", self.DOMAIN,
                  *(["--keep-alive"] if "--keep-alive" in subprocess.run(["versitygw", "--help"], capture_output=True,
                                                                         text=True).stdout else []),
                  "posix", "--sidecar", self.dir / "meta", self.dir / "root"]
@@ -223,6 +227,45 @@ def real_keys(tap, g, r):
         status, out, err = r.run(TOOL, "doctor", "--writing", url, **endpoint, **KEYS, AWS_REGION="eu-west-9")
         assert "read, and not written" in out and "us-east-1" in out and "one range" in out, out + err[-2000:]
         assert all(" s3_GetObject " in line for line in g.lines()[since:]), g.lines()[since:]
+
+
+def real_hosts(tap, g, r):
+    endpoint = {"AWS_ENDPOINT_URL_S3": g.domain}
+    url, https = f"s3://bkt/{NAME}", f"https://bkt.{g.DOMAIN}:{g.port}/{s3_sign.quote(NAME)}"
+
+    with tap.claim("s3_addressing=virtual: the bucket stands in the host, as at Amazon, and the signature is that host's"):
+        since = len(g.lines())
+        r.reads(url, XHDF5_S3_ADDRESSING="virtual", **endpoint, **KEYS)
+        lines = g.lines()[since:]
+        assert f"//bkt.{g.DOMAIN}" in r.log and all(f" /{s3_sign.quote(NAME)} 20" in line for line in lines), lines
+    with tap.claim("so does a profile's addressing_style"):
+        r.aws("config", "[default]\ns3 =\n  addressing_style = virtual\n")
+        r.reads(url, **endpoint, **KEYS)
+        assert f"//bkt.{g.DOMAIN}" in r.log
+        r.no_aws()
+    with tap.claim("the https URL of a bucket's host is signed where the endpoint is named so, and else not"):
+        r.reads(https, XHDF5_S3_ADDRESSING="virtual", **endpoint, **KEYS)
+        r.refused(https, "PermissionError", **endpoint, **KEYS)
+        r.refused(https, "PermissionError", XHDF5_S3_ADDRESSING="virtual", AWS_ENDPOINT_URL_S3=g.base, **KEYS)
+    with tap.claim("a wrong secret, no key and no such object are told as in the path's style; a public bucket is read"):
+        how = {"XHDF5_S3_ADDRESSING": "virtual"} | endpoint
+        r.refused(url, "PermissionError", "SignatureDoesNotMatch", **how, AWS_ACCESS_KEY_ID=ID,
+                  AWS_SECRET_ACCESS_KEY="wrong")
+        r.refused(url, "PermissionError", "without a key", **how)
+        r.refused("s3://bkt/none.h5", "FileNotFoundError", "NoSuchKey", **how, **KEYS)
+        r.reads(f"s3://open/{NAME}", **how)
+    with tap.claim("another bucket's host gets no key from a file that the user's bucket has; its own gets it"):
+        code = ("import sys, h5py\nwith h5py.File(sys.argv[1], 'w') as f:\n"
+                "    f['own'] = h5py.ExternalLink('s3://bkt/d/x +1.h5', '/a')\n"
+                "    f['other'] = h5py.ExternalLink('s3://other/d/x +1.h5', '/a')\n")
+        with tempfile.TemporaryDirectory() as d:
+            harness.run([H5PY, "-c", code, f"{d}/links.h5"], harness.clean_env())
+            g.ask("PUT", "/bkt/d/hosts.h5", pathlib.Path(d, "links.h5").read_bytes())
+        read = "import sys, h5py\nprint(int(h5py.File(sys.argv[1])[sys.argv[2]][...].sum()))"
+        status, out, err = r.run(H5PY, "-c", read, "s3://bkt/d/hosts.h5", "own", **how, **KEYS)
+        assert out.strip() == str(r.right[0]), out + err[-3000:]
+        status, out, err = r.run(H5PY, "-c", read, "s3://bkt/d/hosts.h5", "other", **how, **KEYS)
+        assert status and "is sent there, as not the program but the file" in err, out + err[-3000:]
 
 
 def real_refusals(tap, g, r):
@@ -347,7 +390,7 @@ def versitygw(tap):
     with tempfile.TemporaryDirectory(prefix="xh-s3-") as d, Gateway(pathlib.Path(d)) as g:
         r = Reader(pathlib.Path(d), g.cacert)
         g.fill(r.file.read_bytes())
-        for part in (real_keys, real_refusals, real_objects):
+        for part in (real_keys, real_hosts, real_refusals, real_objects):
             part(tap, g, r)
         r.kept_secrets(tap, g.dir / "out")
         log = g.log.read_text()
