@@ -282,8 +282,8 @@ int xh_auth_reader(const struct xh_url *u, const struct xh_token *t, const struc
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     int ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && hash_text(ctx, u->text) &&
              hash_text(ctx, u->region) && hash_text(ctx, t ? t->value : NULL) && hash_file(ctx, c->path) &&
-             hash_file(ctx, c->key) && hash_text(ctx, session) &&
-             hash_text(ctx, trust->file) && hash_text(ctx, trust->dir) && hash_text(ctx, withheld ? "withheld" : NULL) &&
+             hash_file(ctx, c->key) && hash_text(ctx, session) && hash_text(ctx, trust->file) &&
+             hash_text(ctx, trust->dir) && hash_text(ctx, withheld ? "withheld" : NULL) &&
              EVP_DigestFinal_ex(ctx, sha, NULL);
     EVP_MD_CTX_free(ctx);
     if (ok)

@@ -49,9 +49,9 @@ enum xh_again {
     XH_AGAIN_SOON,    /* another thread looks: ask again in a moment. It takes a minute at most */
 };
 
-/* Looks again where |old| (NULL allowed) came from; the environment, which belongs to the program's threads, it does not
- * touch. A file is read at once. Of a key of S3, what a look found that began at |since_ns| (base/now.h) or later is
- * handed out; else SOON. FOUND sets |*out|, which the caller unrefs. Threads: any. Does not block but for a small
+/* Looks again where |old| (NULL allowed) came from; the environment, which belongs to the program's threads, it does
+ * not touch. A file is read at once. Of a key of S3, what a look found that began at |since_ns| (base/now.h) or later
+ * is handed out; else SOON. FOUND sets |*out|, which the caller unrefs. Threads: any. Does not block but for a small
  * file. */
 enum xh_again xh_token_again(const struct xh_token *old, uint64_t since_ns, struct xh_token **out);
 

@@ -20,6 +20,7 @@ struct xh_caller {
     struct xh_cert cert;
     struct xh_proxies proxies;
     struct xh_logins logins;     /* for hosts of login_hosts; none where this URL gets no credentials */
+    int foreign;                 /* a file names the URL, and it is at another server than that file */
     char identity[65];           /* a hash of what this user is known by, certificates apart */
     struct xh_session *session;  /* the cookies of that user; NULL: none are kept for this URL */
 };

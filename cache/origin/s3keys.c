@@ -38,6 +38,8 @@ struct xh_s3_source {
     /* Constant. */
     char *credentials, *config; /* paths; NULL: there is none */
     char *profile;
+    int named;             /* somebody named that profile: what it lacks is looked for nowhere else */
+    xh_s3_fetch *fetch;    /* NULL: no metadata service is asked */
     struct xh_env *env; /* of the opening: a credential_process gets it. NULL: the current one */
     /* Under the lock. */
     struct xh_s3_source *next;
@@ -337,18 +339,21 @@ static uint64_t hash_all(char *const *env)
     return h;
 }
 
-/* The keys that |text| has, which a program printed. Returns NULL, or what is wrong with it. */
-static const char *read_printed(struct xh_token *t, const char *text)
+/* The keys that |text| has, which a program |printed|, or a metadata service told. Returns NULL, or what is wrong with
+ * it. Source: AWS CLI, "sourcing credentials with an external process"; Amazon's guides on EC2's and ECS' roles. */
+static const char *read_printed(struct xh_token *t, const char *text, int printed)
 {
     const char *why = NULL;
     json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     const char *ends = json_string_value(json_object_get(j, "Expiration"));
-    if (json_integer_value(json_object_get(j, "Version")) != 1)
+    if (printed && json_integer_value(json_object_get(j, "Version")) != 1)
         why = "prints no credentials of version 1 (JSON)";
+    else if (!printed && !json_object_get(j, "AccessKeyId"))
+        why = "answers with no key";
     else
         why = take(t, json_string_value(json_object_get(j, "AccessKeyId")),
                    json_string_value(json_object_get(j, "SecretAccessKey")),
-                   json_string_value(json_object_get(j, "SessionToken")));
+                   json_string_value(json_object_get(j, printed ? "SessionToken" : "Token")));
     if (!why && ends)
         t->expires = xh_s3_date(ends);
     json_decref(j); /* jansson does not overwrite what it frees; the text that it came from is */
@@ -359,7 +364,8 @@ static const char *read_printed(struct xh_token *t, const char *text)
 static int take_last(struct xh_token *t, const char *command, uint64_t env, const struct xh_token *old)
 {
     if (!last.text || last.env != env || strcmp(last.command, command) != 0 ||
-        (last.expires && last.expires - (long long)time(NULL) <= ENDS_SOON_S) || read_printed(t, last.text) != NULL)
+        (last.expires && last.expires - (long long)time(NULL) <= ENDS_SOON_S) ||
+        read_printed(t, last.text, command[0] != '\n') != NULL)
         return 0;
     if (!old || !old->value || strcmp(t->value, old->value) != 0)
         return 1;
@@ -384,12 +390,41 @@ static void note_failed(const char *command, uint64_t env, const char *why)
     failed.at_ns = xh_now_ns();
 }
 
-/* Takes the keys that |command| prints. Returns NULL, or what is wrong. Source: AWS CLI, "sourcing credentials with an
- * external process". */
+#define METADATA "\nmetadata" /* stands for a command, which has no end of a line */
+
+/* A hash of all that may change what |command| prints. */
+static uint64_t hash_of(const char *command, const struct xh_env *env)
+{
+    static const char *const names[] = {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                        "AWS_CONTAINER_AUTHORIZATION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+                                        "AWS_EC2_METADATA_DISABLED", "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
+    uint64_t h = XH_HASH_START;
+    if (command[0] != '\n')
+        return hash_all(xh_env_all(env));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *v = xh_env_get(env, names[i]);
+        h = xh_hash_text(xh_hash_text(h, v ? v : ""), "\n");
+    }
+    return h;
+}
+
+/* What |command| prints, or the metadata service tells. NULL with |*why|. Owns: xh_wipe(). */
+static char *told_by(const char *command, const struct xh_s3_source *s, const char **why)
+{
+    if (command[0] == '\n')
+        return s->fetch(s->env, why);
+    char *words = strdup(command);
+    *why = "does not fit into memory";
+    char *text = words ? xh_s3_process_run(words, xh_env_all(s->env), PROGRAM_MOST_MS, why) : NULL;
+    free(words);
+    return text;
+}
+
+/* Takes the keys that |command| prints, or METADATA. Returns NULL, or what is wrong. */
 static const char *take_printed(struct xh_token *t, const char *command, const struct xh_token *old)
 {
-    char *const *all = xh_env_all(t->s3->source->env);
-    uint64_t env = hash_all(all), until = xh_now_ns() + PROGRAM_MOST_MS * UINT64_C(1000000);
+    const struct xh_s3_source *s = t->s3->source;
+    uint64_t env = hash_of(command, s->env), until = xh_now_ns() + PROGRAM_MOST_MS * UINT64_C(1000000);
     const char *why = "is being run", *known;
     pthread_once(&once, watch_forks);
     while (pthread_mutex_trylock(&last.lock) != 0) {
@@ -405,9 +440,9 @@ static const char *take_printed(struct xh_token *t, const char *command, const s
         pthread_mutex_unlock(&last.lock);
         return known;
     }
-    char *words = strdup(command), *text = words ? xh_s3_process_run(words, all, PROGRAM_MOST_MS, &why) : NULL;
+    char *text = told_by(command, s, &why);
     if (text)
-        why = read_printed(t, text);
+        why = read_printed(t, text, command[0] != '\n');
     if (!why) {
         free(last.command);
         xh_wipe(last.text);
@@ -421,7 +456,6 @@ static const char *take_printed(struct xh_token *t, const char *command, const s
         note_failed(command, env, why);
     }
     pthread_mutex_unlock(&last.lock);
-    free(words);
     xh_wipe(text);
     return why;
 }
@@ -469,6 +503,20 @@ static int take_section(struct xh_token *t, const char *text, const char *path, 
     return has;
 }
 
+static void take_metadata(struct xh_token *t, const struct xh_token *old)
+{
+    const struct xh_env *env = t->s3->source->env;
+    int container = xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
+                    xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    if (!container && is_true(xh_env_get(env, "AWS_EC2_METADATA_DISABLED"))) {
+        note(t, "the metadata service is not asked, as AWS_EC2_METADATA_DISABLED says");
+        return;
+    }
+    const char *why = take_printed(t, METADATA, old);
+    note(t, "the key of this %s's metadata service%s%s", container ? "container" : "machine", why ? ", which " : "",
+         why ? why : "");
+}
+
 static void take_profile(struct xh_token *t, const struct xh_token *old)
 {
     const struct xh_s3_source *s = t->s3->source;
@@ -478,11 +526,13 @@ static void take_profile(struct xh_token *t, const struct xh_token *old)
     section_of(config, s->profile, section, sizeof section);
     int done = credentials && take_section(t, credentials, s->credentials, s->profile, old);
     if (!done && config)
-        take_section(t, config, s->config, section, old);
+        done = take_section(t, config, s->config, section, old);
     if (why_credentials)
         note(t, "%.200s %s", s->credentials, why_credentials);
     if (why_config)
         note(t, "%.200s %s", s->config, why_config);
+    if (!done && s->fetch && !s->named)
+        take_metadata(t, old);
     if (!t->value && !t->note[0])
         note(t, "AWS_ACCESS_KEY_ID is not set, and there is no key of the profile %.100s in %.150s", s->profile,
              s->credentials ? s->credentials : "~/.aws/credentials");
@@ -498,12 +548,12 @@ static int same_text(const char *a, const char *b)
 static int same_source(const struct xh_s3_source *a, const struct xh_s3_source *b)
 {
     int same_env = a->env && b->env ? xh_env_is_same(a->env, b->env) : a->env == b->env;
-    return same_env && same_text(a->credentials, b->credentials) && same_text(a->config, b->config) &&
-           strcmp(a->profile, b->profile) == 0;
+    return same_env && a->fetch == b->fetch && a->named == b->named && same_text(a->credentials, b->credentials) &&
+           same_text(a->config, b->config) && strcmp(a->profile, b->profile) == 0;
 }
 
 /* NULL without memory. Owns: source_unref(). */
-static struct xh_s3_source *source_of(const struct xh_options *o)
+static struct xh_s3_source *source_of(const struct xh_options *o, xh_s3_fetch *fetch)
 {
     struct xh_s3_source *s = calloc(1, sizeof *s), *there;
     if (!s)
@@ -512,6 +562,8 @@ static struct xh_s3_source *source_of(const struct xh_options *o)
     s->credentials = path_of(o->env, "AWS_SHARED_CREDENTIALS_FILE", "credentials");
     s->config = path_of(o->env, "AWS_CONFIG_FILE", "config");
     s->profile = strdup(profile_of(o));
+    s->named = o->aws_profile[0] || xh_env_get(o->env, "AWS_PROFILE");
+    s->fetch = o->aws_metadata ? fetch : NULL;
     s->env = xh_env_ref(o->env);
     if (!s->profile) {
         source_free(s);
@@ -544,8 +596,8 @@ static struct xh_token *token_new(void)
     return t;
 }
 
-int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, struct xh_token **out,
-                    struct xh_err *err)
+int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, xh_s3_fetch *fetch,
+                    struct xh_token **out, struct xh_err *err)
 {
     struct xh_token *t = token_new();
     const char *id = xh_env_get(o->env, "AWS_ACCESS_KEY_ID"), *secret = xh_env_get(o->env, "AWS_SECRET_ACCESS_KEY");
@@ -561,7 +613,7 @@ int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, 
     } else if (!o->aws_profile[0] && (id || secret)) {
         why = take(t, id, secret, xh_env_get(o->env, "AWS_SESSION_TOKEN"));
         note(t, "the key of AWS_ACCESS_KEY_ID%s%s", why ? " " : "", why ? why : "");
-    } else if ((t->s3->source = source_of(o)) != NULL) {
+    } else if ((t->s3->source = source_of(o, fetch)) != NULL) {
         take_profile(t, NULL);
     } else {
         note(t, "no memory to look for a key");

@@ -32,7 +32,8 @@ TOOL = harness.BUILD / "vfd/tool/xhdf5"
 ID, SECRET = "AKIDOFTHETESTS", "secret/of+the+tests/that+nobody+may+see"
 SESSION = "session-token/that+nobody+may+see=="
 KEYS = {"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET}
-SECRETS = (SECRET, SESSION, s3_sign.quote(SECRET, ""), s3_sign.quote(SESSION, ""), "X-Amz-Signature=")
+SECRETS = (SECRET, SESSION, "secret-of-metadata", "token-of-the", s3_sign.quote(SECRET, ""),
+           s3_sign.quote(SESSION, ""), "X-Amz-Signature=")
 SAMPLE = """
 import sys, h5py, numpy as np
 with h5py.File(sys.argv[1], "w") as f:
@@ -114,8 +115,8 @@ class Reader:
 # ---- a real one
 
 class Gateway:
-    """versitygw over a directory, with TLS. Buckets: bkt, open (anybody reads), other. They have hosts of their own, too:
-    below DOMAIN, which libcurl takes for this machine without asking anybody (RFC 6761)."""
+    """versitygw over a directory, with TLS. Buckets: bkt, open (anybody reads), other. They have hosts of their own,
+    too: below DOMAIN, which libcurl takes for this machine without asking anybody (RFC 6761)."""
     DOMAIN = "s3.localhost"
 
     def __init__(self, directory):
@@ -233,7 +234,7 @@ def real_hosts(tap, g, r):
     endpoint = {"AWS_ENDPOINT_URL_S3": g.domain}
     url, https = f"s3://bkt/{NAME}", f"https://bkt.{g.DOMAIN}:{g.port}/{s3_sign.quote(NAME)}"
 
-    with tap.claim("s3_addressing=virtual: the bucket stands in the host, as at Amazon, and the signature is that host's"):
+    with tap.claim("s3_addressing=virtual: the bucket stands in the host, and the signature is that host's"):
         since = len(g.lines())
         r.reads(url, XHDF5_S3_ADDRESSING="virtual", **endpoint, **KEYS)
         lines = g.lines()[since:]
@@ -247,7 +248,7 @@ def real_hosts(tap, g, r):
         r.reads(https, XHDF5_S3_ADDRESSING="virtual", **endpoint, **KEYS)
         r.refused(https, "PermissionError", **endpoint, **KEYS)
         r.refused(https, "PermissionError", XHDF5_S3_ADDRESSING="virtual", AWS_ENDPOINT_URL_S3=g.base, **KEYS)
-    with tap.claim("a wrong secret, no key and no such object are told as in the path's style; a public bucket is read"):
+    with tap.claim("a wrong secret, no key, no such object and a public bucket are as in the path's style"):
         how = {"XHDF5_S3_ADDRESSING": "virtual"} | endpoint
         r.refused(url, "PermissionError", "SignatureDoesNotMatch", **how, AWS_ACCESS_KEY_ID=ID,
                   AWS_SECRET_ACCESS_KEY="wrong")
@@ -504,7 +505,7 @@ print(seen > 4, f["rows"][:, 7].tolist() == [i * 65536 + 7 for i in range(24)])
                                  XHDF5_READAHEAD="off")
         assert out.strip() == "True True", out + err[-3000:]
         assert re.search(r" token .*renewed=1", err), err[-3000:]
-    with tap.claim("when they are refused, they are waited for, and reading goes on; the server is not asked meanwhile"):
+    with tap.claim("when they are refused, the program is waited for, and reading goes on"):
         r.no_aws()
         r.aws("keys", slow.partition("while")[0] + "sleep 3\n").chmod(0o755)
         r.aws("printed", printed("old", "2099-01-01T00:00:00Z"))
@@ -517,6 +518,90 @@ print(seen > 4, f["rows"][:, 7].tolist() == [i * 65536 + 7 for i in range(24)])
         refused = [one for all_ in liar.requests().values() for one in all_ if one["status"] == 400]
         assert 1 <= len(refused) <= 24, refused
         r.no_aws()
+
+
+def metadata(tap, liar, r):
+    """The metadata services of machines and containers: at the liar's plain port, and at nobody's."""
+    http = liar.http
+    endpoint = {"AWS_ENDPOINT_URL_S3": liar.base}
+    machine = endpoint | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"{http}/metadata"}
+    container = endpoint | {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{http}/metadata/container"}
+    on = {"XHDF5_AWS_METADATA": "on"}
+    token = r.home / "token"
+    token.write_text("Bearer token-of-the-container\n")
+
+    def asked():
+        return [path for path in liar.requests() if path.startswith("/metadata")]
+    with tap.claim("no metadata service is asked but where the option aws_metadata is on, and no key is found"):
+        liar.reset()
+        for env in (machine, container | {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token)}):
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "without a key", **env)
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "AWS_ACCESS_KEY_ID was sent", **env, **on, **KEYS)
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "nobody", **env, **on, AWS_PROFILE="nobody")
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "aws_no_sign_request", **env, **on,
+                      AWS_NO_SIGN_REQUEST="true")
+        r.refused("s3://s3-machine/x.h5", "PermissionError", "AWS_EC2_METADATA_DISABLED", **machine, **on,
+                  AWS_EC2_METADATA_DISABLED="true")
+        r.reads(f"{liar.base}/ok/x.h5", **machine, **on, XHDF5_S3="off")
+        assert not asked(), asked()
+    with tap.claim("a machine's is asked for a token, its role and the keys, over no proxy, once for several files"):
+        liar.reset()
+        r.reads("s3://s3-machine/x.h5", "s3://s3-machine/y.h5", **machine, **on, http_proxy="http://127.0.0.1:9")
+        assert len(asked()) == 3 and all(len(liar.requests()[path]) == 1 for path in asked()), liar.requests()
+    with tap.claim("a container's is asked with its token, of the file or of the variable"):
+        for how in ({"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token)},
+                    {"AWS_CONTAINER_AUTHORIZATION_TOKEN": "Bearer token-of-the-container"}):
+            r.reads("s3://s3-container/x.h5", **container, **on, **how)
+        r.refused("s3://s3-container/x.h5", "PermissionError", "container's metadata service", "status", **container,
+                  **on, AWS_CONTAINER_AUTHORIZATION_TOKEN="Bearer another")
+        r.refused("s3://s3-container/x.h5", "PermissionError", "TOKEN_FILE", **container, **on,
+                  AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE="/no/such/file")
+    with tap.claim("what is no such service is told of in the error, and what it answers is followed nowhere"):
+        for fault, words in (("none", "status is not 200"), ("hostile", "names no role"), ("away", "status is not 200"),
+                             ("page", "answers with no key")):
+            liar.reset()
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "machine's metadata service", words, **endpoint, **on,
+                      AWS_EC2_METADATA_SERVICE_ENDPOINT=f"{http}/metadata-{fault}")
+            assert all(path.startswith(f"/metadata-{fault}/") for path in asked()), asked()
+        r.refused("s3://s3-machine/x.h5", "PermissionError", "does not answer", **endpoint, **on,
+                  AWS_EC2_METADATA_SERVICE_ENDPOINT=f"http://127.0.0.1:{harness.free_port()}")
+        for far in ("http://example.org", "http://127.evil.org", "https://127.0.0.1", "http://me:x@127.0.0.1",
+                    "http://169.254.169.254.evil.org"):
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "metadata service, which", **endpoint, **on,
+                      AWS_EC2_METADATA_SERVICE_ENDPOINT=far)
+        r.refused("s3://s3-container/x.h5", "PermissionError", "container's metadata service, which has no URL",
+                  **endpoint, **on, AWS_CONTAINER_CREDENTIALS_RELATIVE_URI="@evil.org/x")
+    with tap.claim("nor is it asked for what a file names elsewhere"), tempfile.TemporaryDirectory() as d:
+        code = ("import sys, h5py\nwith h5py.File(sys.argv[1], 'w') as f:\n"
+                "    f['there'] = h5py.ExternalLink('s3://s3-machine/x.h5', '/a')\n")
+        harness.run([H5PY, "-c", code, f"{d}/links.h5"], harness.clean_env())
+        liar.reset()
+        status, out, err = r.run(H5PY, "-c", "import sys, h5py\nh5py.File(sys.argv[1])['there']", f"{d}/links.h5",
+                                 **machine, **on)
+        assert status and not asked(), out + err[-2000:]
+
+
+    with tap.claim("no redirect leads to a link-local address, nor does a file; the program's own URL does"):
+        quick = {"XHDF5_CONNECT_TIMEOUT_MS": "300", "XHDF5_RETRIES": "0"}
+        near = "link-local"
+        r.refused(f"{http}/redirect-near/x.h5", "PermissionError", near, "169.254.169.254")
+        r.refused(f"{liar.base}/redirect-near:https/x.h5", "PermissionError", near)
+        said = r.read("http://169.254.169.254/latest/x.h5", **quick)[0]
+        assert near not in said[1], said
+        said = r.read(f"{http}/redirect-near/y.h5", XHDF5_CREDENTIAL_HOSTS="169.254.169.254", **quick)[0]
+        assert near not in said[1], said
+        names = ("http://169.254.169.254/x.h5", "https://169.254.169.254/x.h5", "http://2852039166/x.h5",
+                 "http://0xa9fea9fe/x.h5", "http://[::ffff:169.254.169.254]/x.h5", "http://[fe80::1]/x.h5",
+                 "http://[fd00:ec2::254]/x.h5")
+        code = ("import sys, h5py\nwith h5py.File(sys.argv[1], 'w') as f:\n"
+                "    for i, name in enumerate(sys.argv[2:]):\n        f[str(i)] = h5py.ExternalLink(name, '/a')\n")
+        with tempfile.TemporaryDirectory() as d:
+            harness.run([H5PY, "-c", code, f"{d}/links.h5", *names], harness.clean_env())
+            read = ("import sys, h5py\nfor name in h5py.File(sys.argv[1]):\n    try:\n"
+                    "        h5py.File(sys.argv[1])[name]\n    except Exception as e:\n        print(name, e)\n")
+            out = r.run(H5PY, "-c", read, f"{d}/links.h5", **quick)[1]
+            lines = out.splitlines()
+            assert len(lines) == len(names) and all(near in line for line in lines), out
 
 
 def amazon(tap, liar, r):
@@ -568,7 +653,7 @@ def lies(tap):
         r = Reader(pathlib.Path(d), "")
         with faults.Liar(r.file, tls=f"{d}/tls") as liar:
             r.cacert = liar.cacert
-            for part in (lying, temporary, amazon):
+            for part in (lying, temporary, metadata, amazon):
                 part(tap, liar, r)
         r.kept_secrets(tap)
 

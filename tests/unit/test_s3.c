@@ -366,7 +366,9 @@ static void fresh(void)
     static const char *const names[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
                                         "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_REGION",
                                         "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL",
-                                        "AWS_NO_SIGN_REQUEST", "BEARER_TOKEN"};
+                                        "AWS_NO_SIGN_REQUEST", "BEARER_TOKEN",
+                                        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                        "AWS_EC2_METADATA_DISABLED"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     char path[96];
@@ -402,12 +404,24 @@ static int lines_of(const char *name)
     return n;
 }
 
+static int fetched; /* so often */
+
+static char *fetch(const struct xh_env *env, const char **why)
+{
+    fetched++;
+    *why = "is away";
+    return xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+               ? strdup("{\"AccessKeyId\": \"I9\", \"SecretAccessKey\": \"SECRET9\", \"Token\": \"SECRET10\", "
+                        "\"Expiration\": \"2099-01-02T03:04:05Z\"}")
+               : NULL;
+}
+
 static struct xh_token *found(void)
 {
     struct xh_s3_settings s;
     struct xh_token *t = NULL;
     cr_assert_eq(xh_s3_settings_find(&o, 1, &s, &err), 0, "%s", err.text);
-    cr_assert_eq(xh_s3_keys_find(&o, &s, &t, &err), 0, "%s", err.text);
+    cr_assert_eq(xh_s3_keys_find(&o, &s, fetch, &t, &err), 0, "%s", err.text);
     return t;
 }
 
@@ -593,7 +607,7 @@ Test(keys, a_fork_s_child_finds_them_though_a_program_runs_in_the_parent, .init 
         struct xh_token *t = NULL;
         alarm(30);
         xh_s3_settings_find(&o, 1, &s, NULL);
-        _exit(xh_s3_keys_find(&o, &s, &t, NULL) == 0 && t->value ? 0 : 1);
+        _exit(xh_s3_keys_find(&o, &s, fetch, &t, NULL) == 0 && t->value ? 0 : 1);
     }
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
@@ -644,6 +658,45 @@ Test(keys, a_fork_s_child_looks_for_them_though_a_look_is_under_way_in_the_paren
     }
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
+}
+
+Test(keys, a_metadata_service_is_asked_last_and_only_if_the_option_says_so, .init = fresh)
+{
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/x", 1);
+    finds("", "AWS_ACCESS_KEY_ID is not set");
+    cr_expect_eq(fetched, 0);
+    o.aws_metadata = 1;
+    finds("I9 SECRET9 SECRET10", "this container's metadata service");
+    finds("I9 SECRET9 SECRET10", "this container's metadata service");
+    cr_expect_eq(fetched, 1, "what it told holds for the next opening");
+    struct xh_token *old = found(), *t = NULL;
+    cr_expect_eq(old->expires, 4071006245);
+    cr_expect_eq(again(old, &t), XH_AGAIN_FOUND, "it is asked again, too");
+    cr_expect_eq(fetched, 2);
+    setenv("AWS_PROFILE", "nobody", 1);
+    finds("", "the profile nobody");
+    unsetenv("AWS_PROFILE");
+    write_file("credentials", "[default]\naws_access_key_id = IA\naws_secret_access_key = SECRETB\n");
+    finds("IA SECRETB -", "credentials");
+    setenv("AWS_ACCESS_KEY_ID", "IC", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "SECRETD", 1);
+    finds("IC SECRETD -", "AWS_ACCESS_KEY_ID");
+    cr_expect_eq(fetched, 2, "there are other keys");
+}
+
+Test(keys, a_machine_s_metadata_service_is_left_alone_where_the_environment_says_so, .init = fresh)
+{
+    o.aws_metadata = 1;
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    finds("", "AWS_EC2_METADATA_DISABLED");
+    cr_expect_eq(fetched, 0);
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/y", 1);
+    finds("I9 SECRET9 SECRET10", "this container's metadata service");
+    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    finds("", "this machine's metadata service, which is away");
+    finds("", "this machine's metadata service, which is away");
+    cr_expect_eq(fetched, 2, "what failed just now is not asked by each file");
 }
 
 Test(keys, dates_are_read_in_any_zone)
