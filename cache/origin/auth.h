@@ -46,7 +46,7 @@ int xh_token_of_earthdata(const struct xh_env *env, const char *server, struct x
 enum xh_again {
     XH_AGAIN_NOTHING, /* there is nowhere to look */
     XH_AGAIN_FOUND,   /* a token, which may hold no value, and may be the same */
-    XH_AGAIN_SOON,    /* another thread looks: ask again in a moment. It takes a minute at most */
+    XH_AGAIN_SOON,    /* another thread looks: ask again in a moment. It takes minutes at most */
 };
 
 /* Looks again where |old| (NULL allowed) came from; the environment, which belongs to the program's threads, it does

@@ -41,6 +41,7 @@ struct xh_s3_source {
     int named;             /* somebody named that profile: what it lacks is looked for nowhere else */
     xh_s3_fetch *fetch;    /* NULL: no metadata service is asked */
     struct xh_env *env; /* of the opening: a credential_process gets it. NULL: the current one */
+    uint64_t env_hash;  /* of all of it */
     /* Under the lock. */
     struct xh_s3_source *next;
     unsigned refs;
@@ -547,7 +548,8 @@ static int same_text(const char *a, const char *b)
 
 static int same_source(const struct xh_s3_source *a, const struct xh_s3_source *b)
 {
-    int same_env = a->env && b->env ? xh_env_is_same(a->env, b->env) : a->env == b->env;
+    int same_env = a->env_hash == b->env_hash &&
+                   (a->env && b->env ? xh_env_is_same(a->env, b->env) : a->env == b->env);
     return same_env && a->fetch == b->fetch && a->named == b->named && same_text(a->credentials, b->credentials) &&
            same_text(a->config, b->config) && strcmp(a->profile, b->profile) == 0;
 }
@@ -565,6 +567,7 @@ static struct xh_s3_source *source_of(const struct xh_options *o, xh_s3_fetch *f
     s->named = o->aws_profile[0] || xh_env_get(o->env, "AWS_PROFILE");
     s->fetch = o->aws_metadata ? fetch : NULL;
     s->env = xh_env_ref(o->env);
+    s->env_hash = hash_all(xh_env_all(s->env));
     if (!s->profile) {
         source_free(s);
         return NULL;

@@ -39,19 +39,26 @@ static int is_near(const char *host)
     return strncmp(host, "127.", 4) == 0 && host[strspn(host, "0123456789.")] == '\0';
 }
 
-/* NULL: |text| may be asked. Else what is wrong with it. */
-static const char *fault_of(const char *text)
+/* The URL that |base||path| is, if it may be asked; else NULL with |*why|. Owns: the caller unrefs it. */
+static struct xh_url *url_of(const char *base, const char *path, const char **why)
 {
     struct xh_url *u = NULL;
-    char host[64];
-    if (xh_url_parse(text, &u, NULL) != 0)
-        return "has no URL";
+    char host[64], *text = NULL;
+    *why = "has no URL";
+    if (asprintf(&text, "%s%s", base, path) < 0)
+        return NULL;
+    int rc = xh_url_parse(text, &u, NULL);
+    free(text);
+    if (rc != 0)
+        return NULL;
     const char *from = strstr(u->server, "://") + 3;
     int n = (int)(strrchr(from, ':') - from), good = !u->https && n < (int)sizeof host;
     snprintf(host, sizeof host, "%.*s", n, from);
-    good = good && is_near(host);
+    if (good && is_near(host))
+        return u;
     xh_url_unref(u);
-    return good ? NULL : "is not asked: it is neither on this machine nor at an address of such services, by http";
+    *why = "is not asked: it is neither on this machine nor at an address of such services, by http";
+    return NULL;
 }
 
 struct answer {
@@ -87,12 +94,10 @@ static char *ask(const char *base, const char *path, int puts, const char *heade
     struct answer a = {.text = calloc(1, ANSWER_MOST_BYTES + 1)};
     struct xh_handle *h = a.text ? xh_handle_new(&events, &a, 0) : NULL;
     struct xh_outcome out = {.net = XH_NET_LOCAL};
-    char *url = NULL;
-    if (asprintf(&url, "%s%s", base, path) < 0)
-        url = NULL;
-    *why = url && h ? fault_of(url) : "does not fit into memory";
-    if (!*why) {
-        struct xh_handle_ask q = {.send = {.url = url, .headers = headers, .proxies = &none,
+    struct xh_url *url = NULL;
+    *why = "does not fit into memory";
+    if (h && (url = url_of(base, path, why)) != NULL) {
+        struct xh_handle_ask q = {.send = {.url = url->text, .headers = headers, .proxies = &none,
                                            .connect_timeout_ms = ASK_MOST_MS},
                                   .uploads = puts, .most_ms = ASK_MOST_MS};
         xh_reply_init(&a.reply);
@@ -104,10 +109,12 @@ static char *ask(const char *base, const char *path, int puts, const char *heade
                                          : NULL;
     }
     xh_handle_free(h);
-    free(url);
+    xh_url_unref(url);
     if (!*why)
         return a.text;
-    xh_wipe(a.text);
+    if (a.text)
+        explicit_bzero(a.text, a.len);
+    free(a.text);
     return NULL;
 }
 
