@@ -363,8 +363,8 @@ static enum xh_state no_reply(struct doctor *d)
                                                     : "the connection broke off";
     if (a->end == XH_NET_NEAR) {
         xh_report_say(&d->report, "not asked: a redirect leads to a link-local address");
-        xh_report_advise(&d->report, "metadata services of clouds are at such ones. If it may be read, name its host in "
-                                     "XHDF5_CREDENTIAL_HOSTS");
+        xh_report_advise(&d->report, "metadata services of clouds are at such ones. If it may be read, name its "
+                                     "host in XHDF5_CREDENTIAL_HOSTS");
         return XH_STATE_FAILED;
     }
     xh_report_say(&d->report, "%s: %s", what, a->why[0] ? a->why : "no reply");
