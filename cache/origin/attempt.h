@@ -21,6 +21,8 @@ struct xh_tries {
     unsigned returns;            /* to the original URL, because a target refused */
     unsigned char from_original; /* the remembered target failed: go by the original URL */
     unsigned char token_reread;  /* the token was looked for anew */
+    uint64_t refused_ns;         /* the token of a request that was sent then was refused, and another thread still
+                                  * looks for a new one; 0: not so */
     unsigned char sent_away;     /* PROPFIND: the remembered target redirected it */
     unsigned char whole_seen;    /* 200 came where parts were asked for: the next one is taken, or the end */
     unsigned char new_refused;   /* a target that the original URL had just named refused several ranges */
@@ -33,8 +35,8 @@ struct xh_tries {
     unsigned failed_ranges;      /* so many failed twice with 500, and fewer are asked for now; 0: no such thing */
 };
 
-/* Whether the token was looked for anew since the exchange ended. */
-enum xh_look { XH_LOOK_NOT, XH_LOOK_SAME, XH_LOOK_OTHER };
+/* Whether the token was looked for anew since the exchange ended. SOON: another thread does. */
+enum xh_look { XH_LOOK_NOT, XH_LOOK_SAME, XH_LOOK_OTHER, XH_LOOK_SOON };
 
 struct xh_attempt {
     const struct xh_exchange *x;

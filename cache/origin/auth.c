@@ -274,15 +274,16 @@ static int hash_file(EVP_MD_CTX *ctx, const char *path)
     return good && n == 0 && hash_text(ctx, NULL);
 }
 
-int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const char *session, const struct xh_trust *trust,
-                   int withheld, char hex[65])
+int xh_auth_reader(const struct xh_url *u, const struct xh_token *t, const struct xh_cert *c, const char *session,
+                   const struct xh_trust *trust, int withheld, char hex[65])
 {
     unsigned char sha[32];
     hex[0] = '\0';
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    int ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && hash_text(ctx, t ? t->value : NULL) &&
-             hash_file(ctx, c->path) && hash_file(ctx, c->key) && hash_text(ctx, session) &&
-             hash_text(ctx, trust->file) && hash_text(ctx, trust->dir) && hash_text(ctx, withheld ? "withheld" : NULL) &&
+    int ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && hash_text(ctx, u->text) &&
+             hash_text(ctx, u->region) && hash_text(ctx, t ? t->value : NULL) && hash_file(ctx, c->path) &&
+             hash_file(ctx, c->key) && hash_text(ctx, session) && hash_text(ctx, trust->file) &&
+             hash_text(ctx, trust->dir) && hash_text(ctx, withheld ? "withheld" : NULL) &&
              EVP_DigestFinal_ex(ctx, sha, NULL);
     EVP_MD_CTX_free(ctx);
     if (ok)

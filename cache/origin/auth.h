@@ -4,6 +4,7 @@
 #define XH_AUTH_H
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 #include "base/env.h"
 #include "base/err.h"
@@ -41,10 +42,18 @@ int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err
  * Source: NASA's pages on Earthdata Login's user tokens. */
 int xh_token_of_earthdata(const struct xh_env *env, const char *server, struct xh_token **out, struct xh_err *err);
 
-/* Reads the file again that |old| (NULL allowed) came from; the environment, which belongs to the program's threads, it
- * does not touch. Returns 1 with |*out|, which the caller unrefs and which may hold no value, or 0: there is nothing to
- * be read. Threads: any. */
-int xh_token_again(const struct xh_token *old, struct xh_token **out);
+/* What comes of looking for a token again. */
+enum xh_again {
+    XH_AGAIN_NOTHING, /* there is nowhere to look */
+    XH_AGAIN_FOUND,   /* a token, which may hold no value, and may be the same */
+    XH_AGAIN_SOON,    /* another thread looks: ask again in a moment. It takes minutes at most */
+};
+
+/* Looks again where |old| (NULL allowed) came from; the environment, which belongs to the program's threads, it does
+ * not touch. A file is read at once. Of a key of S3, what a look found that began at |since_ns| (base/now.h) or later
+ * is handed out; else SOON. FOUND sets |*out|, which the caller unrefs. Threads: any. Does not block but for a small
+ * file. */
+enum xh_again xh_token_again(const struct xh_token *old, uint64_t since_ns, struct xh_token **out);
 
 /* Says what a JWT tells of itself and a refusal may come from: " (it expired at …)" when that is before |now|, else
  * " (its audience is "…", its scope "…")"; "" when it tells nothing. */
@@ -100,11 +109,12 @@ struct xh_trust {
 int xh_trust_find(const struct xh_options *o, const char *default_file, const char *default_dir,
                   struct xh_trust *out, struct xh_err *err);
 
-/* Writes a hash of what an origin knows a reader by (token, what is in certificate and key, |session|'s identity), and
- * of whom he trusts; |withheld|: 1 when the origin is shown neither token nor certificate. Returns 1, or 0: it cannot
- * be told. */
-int xh_auth_reader(const struct xh_token *t, const struct xh_cert *c, const char *session, const struct xh_trust *trust,
-                   int withheld, char hex[65]);
+/* Writes a hash of what an origin knows a reader by (|u|, which may carry a signature, and the region that it is signed
+ * for; token, what is in certificate and key, |session|'s identity), and of whom he trusts; |withheld|: 1 when the
+ * origin is shown neither token nor certificate. An "s3://" name stands for different |u| where profiles name different
+ * endpoints. Returns 1, or 0: it cannot be told. */
+int xh_auth_reader(const struct xh_url *u, const struct xh_token *t, const struct xh_cert *c, const char *session,
+                   const struct xh_trust *trust, int withheld, char hex[65]);
 
 /* ---- for the files of auth alone */
 

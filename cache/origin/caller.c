@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "handle.h"
 #include "s3keys.h"
+#include "s3metadata.h"
 
 /* ---- S3 */
 
@@ -66,7 +67,7 @@ static int take_keys(struct xh_caller *c, struct xh_err *err)
         return 0;
     int rc = xh_s3_settings_find(c->o, 0, &s, err);
     s.unsigned_ |= s.rule == XH_S3_RULE_OFF;
-    rc = rc ? rc : xh_s3_keys_find(c->o, &s, &c->token, err);
+    rc = rc ? rc : xh_s3_keys_find(c->o, &s, xh_s3_metadata_fetch, &c->token, err);
     if (rc == 0 && c->token->value && !xh_handle_signs())
         rc = xh_err_set(err, XH_E_INVAL, 0,
                         "%.200s: the libcurl that is here was built without signatures for S3 (--disable-aws). Without "
@@ -146,12 +147,24 @@ static int take_logins(struct xh_caller *c, struct xh_err *err)
     return rc;
 }
 
+/* 1 when a file names |u|, and lies elsewhere. */
+static int is_foreign(const struct xh_namer *n, const struct xh_url *u)
+{
+    struct xh_url *parent = NULL;
+    if (!n->by_file)
+        return 0;
+    int same = n->remote && xh_url_parse(n->parent, &parent, NULL) == 0 && xh_url_same_server(parent, u);
+    xh_url_unref(parent);
+    return !same;
+}
+
 int xh_caller_find(struct xh_caller *c, const struct xh_options *o, struct xh_url *url, struct xh_err *err)
 {
     const char *file, *dir;
     struct xh_err none;
     int rc;
-    *c = (struct xh_caller){.o = o, .url = url, .login = "the user name and password in the URL"};
+    *c = (struct xh_caller){.o = o, .url = url, .login = "the user name and password in the URL",
+                            .foreign = is_foreign(&o->namer, url)};
     rc = xh_proxies_read(&c->proxies, o->env, err);
     rc = rc ? rc : xh_proxy_check(&c->proxies, url, err);
     if (rc)
@@ -202,17 +215,18 @@ int xh_caller_keeps_cookies(const struct xh_caller *c, const struct xh_url *u)
     return c->session && u->https && !u->region && (!u->ticket || xh_url_same_server(u, c->url));
 }
 
-int xh_caller_renew(const struct xh_token *old, struct xh_token **found)
+enum xh_again xh_caller_renew(const struct xh_token *old, uint64_t since_ns, struct xh_token **found)
 {
     *found = NULL;
-    if (!xh_token_again(old, found))
-        return 0;
+    enum xh_again again = xh_token_again(old, since_ns, found);
+    if (again != XH_AGAIN_FOUND)
+        return again;
     if (!(*found)->value) { /* it is just being written, or gone: the old one may be good for a while */
         xh_token_unref(*found);
         *found = NULL;
-        return 0;
+        return XH_AGAIN_NOTHING;
     }
-    return !old->value || strcmp((*found)->value, old->value) != 0;
+    return !old->value || strcmp((*found)->value, old->value) != 0 ? XH_AGAIN_FOUND : XH_AGAIN_NOTHING;
 }
 
 void xh_caller_send(const struct xh_caller *c, const struct xh_token *t, const struct xh_url *u, struct xh_send *s)
@@ -224,6 +238,8 @@ void xh_caller_send(const struct xh_caller *c, const struct xh_token *t, const s
     s->url = u->text;
     s->https = u->https;
     s->proxies = &c->proxies;
+    int foreign = c->foreign || !xh_url_same_server(u, c->url); /* where a proxy connects, it decides itself */
+    s->foreign = foreign && !xh_auth_listed(c->o->credential_hosts, u->server) && !xh_proxy_for(&c->proxies, u);
     s->ca_file = c->trust.file;
     s->ca_dir = c->trust.dir;
     s->connect_timeout_ms = c->o->connect_timeout_ms;

@@ -20,6 +20,7 @@ struct xh_caller {
     struct xh_cert cert;
     struct xh_proxies proxies;
     struct xh_logins logins;     /* for hosts of login_hosts; none where this URL gets no credentials */
+    int foreign;                 /* a file names the URL, and it is at another server than that file */
     char identity[65];           /* a hash of what this user is known by, certificates apart */
     struct xh_session *session;  /* the cookies of that user; NULL: none are kept for this URL */
 };
@@ -40,10 +41,10 @@ void xh_caller_free(struct xh_caller *c); /* zeroed ones allowed */
 /* 1 when token and certificate may go to |u|: over TLS, to the server that the user named or to one that is listed. */
 int xh_caller_trusts(const struct xh_caller *c, const struct xh_url *u);
 
-/* Looks for the token again that |old| (NULL allowed) was. Returns 1 when it is another one, and 0 when it is not or
- * cannot be read. |*found| is what is to be used from now on, or NULL: |old|. Owns: the caller unrefs |*found|. Reads a
- * small file. */
-int xh_caller_renew(const struct xh_token *old, struct xh_token **found);
+/* Looks for the token again that |old| (NULL allowed) was, as xh_token_again. Returns FOUND when it is another one,
+ * SOON, or NOTHING when it is not or cannot be read. |*found| is what is to be used from now on, or NULL: |old|. Owns:
+ * the caller unrefs |*found|. May read a small file. */
+enum xh_again xh_caller_renew(const struct xh_token *old, uint64_t since_ns, struct xh_token **found);
 
 /* The login for |u|, to which a redirect led that began at the caller's URL; NULL: it is no login host, or there is
  * none for it. */

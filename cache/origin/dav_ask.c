@@ -396,11 +396,11 @@ static int refused(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err
                       said);
 }
 
-/* A token that was renewed since: looked for once. */
+/* A token that was renewed since: looked for once. Of S3, where another thread may have to look, nothing is written. */
 static int renew(struct xh_dav *d)
 {
     struct xh_token *found = NULL;
-    int differs = !d->url->user && xh_caller_renew(d->caller.token, &found);
+    int differs = !d->url->user && xh_caller_renew(d->caller.token, xh_now_ns(), &found) == XH_AGAIN_FOUND;
     if (found) {
         xh_token_unref(d->caller.token);
         d->caller.token = found;

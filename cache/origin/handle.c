@@ -4,6 +4,7 @@
  * stays in memory once a request is over. */
 #include "handle.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -275,6 +276,22 @@ void xh_handle_rest(void *e, void *headers)
     free_headers(headers);
 }
 
+int xh_handle_is_near(const void *address)
+{
+    const struct sockaddr *sa = address;
+    const struct sockaddr_in *v4 = address;
+    const struct sockaddr_in6 *v6 = address;
+    static const unsigned char metadata[] = {0xfd, 0x00, 0x0e, 0xc2};
+    if (sa->sa_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 16 == 0xa9fe; /* 169.254/16: RFC 3927 */
+    if (sa->sa_family != AF_INET6)
+        return 0;
+    const unsigned char *a = v6->sin6_addr.s6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        return a[12] == 169 && a[13] == 254;
+    return IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) || memcmp(a, metadata, sizeof metadata) == 0;
+}
+
 enum xh_net xh_handle_net(int code)
 {
     switch ((CURLcode)code) {
@@ -330,6 +347,7 @@ struct xh_handle {
     const struct xh_handle_events *events;
     void *ctx;
     int cut; /* a callback made curl stop */
+    int foreign, near; /* as in struct xh_send; so its last address was */
     char error[CURL_ERROR_SIZE];
 };
 
@@ -369,6 +387,13 @@ static int on_tick(void *ctx, curl_off_t all_down, curl_off_t down, curl_off_t a
     return h->cut;
 }
 
+static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
+{
+    struct xh_handle *h = ctx;
+    h->near = h->foreign && xh_handle_is_near(&a->addr);
+    return h->near ? CURL_SOCKET_BAD : socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
 static CURLcode on_own_tls(CURL *easy, void *tls, void *ctx)
 {
     struct xh_handle *h = ctx;
@@ -400,6 +425,8 @@ struct xh_handle *xh_handle_new(const struct xh_handle_events *events, void *ctx
     curl_easy_setopt(e, CURLOPT_READDATA, h);
     curl_easy_setopt(e, CURLOPT_SEEKFUNCTION, on_seek);
     curl_easy_setopt(e, CURLOPT_SEEKDATA, h);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, h);
     curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, on_tick);
     curl_easy_setopt(e, CURLOPT_XFERINFODATA, h);
     curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
@@ -421,7 +448,8 @@ enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, st
 {
     CURL *e = h->easy;
     *out = (struct xh_outcome){.net = XH_NET_LOCAL, .text = "no request could be made"};
-    h->cut = 0;
+    h->cut = h->near = 0;
+    h->foreign = a->send.foreign;
     h->error[0] = '\0';
     void *headers = xh_handle_set_up(e, &a->send);
     if (!headers)
@@ -440,8 +468,11 @@ enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, st
     bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)(a->quiet_ms + 999) / 1000) != CURLE_OK;
     if (!bad) {
         CURLcode code = curl_easy_perform(e);
-        xh_handle_outcome(e, code != CURLE_OK && h->cut ? XH_NET_CUT : xh_handle_net((int)code), (int)code, h->error,
-                          out);
+        enum xh_net net = code == CURLE_OK ? XH_NET_OK
+                          : h->cut         ? XH_NET_CUT
+                          : h->near        ? XH_NET_NEAR
+                                           : xh_handle_net((int)code);
+        xh_handle_outcome(e, net, (int)code, h->error, out);
     }
     xh_handle_rest(e, headers);
     return out->net;

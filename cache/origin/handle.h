@@ -30,6 +30,9 @@ char *xh_handle_cookies(void *easy);
 /* The request is over: |headers| go, and what was secret in them. */
 void xh_handle_rest(void *easy, void *headers);
 
+/* 1 when |address|, a struct sockaddr, is link-local, or one of those that Amazon's metadata services have beside. */
+int xh_handle_is_near(const void *address);
+
 /* What |code| means. */
 enum xh_net xh_handle_net(int code);
 

@@ -288,7 +288,8 @@ enum xh_next xh_learn_verdict(struct xh_exchange *x, const struct xh_outcome *ou
         if (xh_verdict(&a, v) != XH_NEXT_LOOK)
             break;
         xh_engine_unlock();
-        a.looked = xh_origin_object_renew_token(o, x->token) ? XH_LOOK_OTHER : XH_LOOK_SAME;
+        enum xh_again again = xh_origin_object_renew_token(o, x->token, x->begun_ns);
+        a.looked = again == XH_AGAIN_SOON ? XH_LOOK_SOON : again == XH_AGAIN_FOUND ? XH_LOOK_OTHER : XH_LOOK_SAME;
         xh_origin_object_take_token(o, x);
     }
     keep(x, out, v);

@@ -26,8 +26,10 @@ enum xh_net {
     XH_NET_LOCAL,     /* out of memory, or a file named in the options is unusable */
     XH_NET_EXITING,   /* the process is exiting */
     XH_NET_PROXY,     /* a proxy refused to connect: |proxy_status| */
-    XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login, or logs in */
+    XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login, or logs in; or a thread
+                       * looks for a token */
     XH_NET_LOGIN,     /* not sent: another request has logged in, or tried: see struct xh_exchange, login */
+    XH_NET_NEAR,      /* not sent: |foreign|, and all addresses of the server are link-local */
 };
 
 struct xh_outcome {
@@ -52,6 +54,8 @@ struct xh_send {
     const char *ca_file, *ca_dir, *client_cert, *client_key; /* "" or NULL: none */
     const struct xh_proxies *proxies;
     int https;
+    int foreign;                 /* 1: not the user names the server, but a file or a redirect: it is not asked at a
+                                  * link-local address, where metadata services are that trust who is near */
     const char *cookies;         /* libcurl's lines, "" for none yet; NULL: none are sent, and none taken */
     int fresh; /* 1: over a new connection */
     uint64_t connect_timeout_ms; /* should the exchange's own deadline fail */

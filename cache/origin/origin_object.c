@@ -18,11 +18,13 @@ void xh_origin_object_adopt(struct xh_origin *o)
 
 /* ---- credentials */
 
-int xh_origin_object_renew_token(struct xh_origin *o, const struct xh_token *old)
+enum xh_again xh_origin_object_renew_token(struct xh_origin *o, const struct xh_token *old, uint64_t since_ns)
 {
     struct xh_token *found;
-    int differs = xh_caller_renew(old, &found);
+    enum xh_again again = xh_caller_renew(old, since_ns, &found);
     struct xh_token *drop = found;
+    if (again == XH_AGAIN_SOON)
+        return again;
     xh_engine_lock();
     o->token_ns = xh_now_ns();
     if (found) {
@@ -31,7 +33,7 @@ int xh_origin_object_renew_token(struct xh_origin *o, const struct xh_token *old
     }
     xh_engine_unlock();
     xh_token_unref(drop);
-    return differs;
+    return again;
 }
 
 void xh_origin_object_take_token(struct xh_origin *o, struct xh_exchange *x)

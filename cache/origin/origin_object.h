@@ -72,7 +72,7 @@ void xh_origin_object_adopt(struct xh_origin *o);
 /* Gives |x| the token of now. Takes the lock. */
 void xh_origin_object_take_token(struct xh_origin *o, struct xh_exchange *x);
 
-/* Looks for the token anew. Returns 1 when it is another one than |old|. Takes the lock; reads a small file. */
-int xh_origin_object_renew_token(struct xh_origin *o, const struct xh_token *old);
+/* Looks for the token anew, as xh_caller_renew does. Takes the lock; may read a small file. */
+enum xh_again xh_origin_object_renew_token(struct xh_origin *o, const struct xh_token *old, uint64_t since_ns);
 
 #endif

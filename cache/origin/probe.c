@@ -369,8 +369,9 @@ int xh_origin_reader(const char *url, const struct xh_options *options, char out
     out[0] = '\0';
     if (prepare(url, options, &unused, &o, NULL) != 0)
         return 0;
-    int known = !o->url->user && xh_auth_reader(o->caller.token, &o->caller.cert, o->caller.identity, &o->caller.trust,
-                                                !xh_caller_trusts(&o->caller, o->url), out);
+    const struct xh_caller *c = &o->caller;
+    int known = !o->url->user && xh_auth_reader(o->url, c->token, &c->cert, c->identity, &c->trust,
+                                                !xh_caller_trusts(c, o->url), out);
     xh_origin_close(o);
     return known;
 }

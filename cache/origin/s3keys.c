@@ -5,56 +5,87 @@
 #include "s3keys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <jansson.h>
 
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/now.h"
+#include "base/table.h"
+#include "base/thread.h"
 #include "base/wipe.h"
 #include "profile.h"
+#include "s3process.h"
 
 #define FILE_MOST_BYTES    1048576u
 #define KEY_MOST_BYTES     512u
 #define SESSION_MOST_BYTES 16384u
-#define PRINTED_MOST_BYTES 65536u
-#define WORDS_MOST         64
 #define COMMAND_BYTES      4096
 #define ENDS_SOON_S        60 /* as for tokens: send.c */
-#define FIRST_MOST_MS      60000 /* the program may ask somebody, in a browser say */
-#define AGAIN_MOST_MS      10000 /* other files' transfers stand still meanwhile */
+#define PROGRAM_MOST_MS    60000 /* it may ask somebody, in a browser say */
 #define FAILURE_LASTS_NS   UINT64_C(10000000000) /* many files ask for the same */
 
+/* One for all files whose keys come from the same place. */
 struct xh_s3_source {
-    atomic_int refs;
+    /* Constant. */
     char *credentials, *config; /* paths; NULL: there is none */
     char *profile;
+    int named;             /* somebody named that profile: what it lacks is looked for nowhere else */
+    xh_s3_fetch *fetch;    /* NULL: no metadata service is asked */
     struct xh_env *env; /* of the opening: a credential_process gets it. NULL: the current one */
+    uint64_t env_hash;  /* of all of it */
+    /* Under the lock. */
+    struct xh_s3_source *next;
+    unsigned refs;
+    int looking;            /* a thread of ours looks for keys there */
+    uint64_t looked_ns;     /* when the look began that brought |found|; 0: there was none */
+    struct xh_token *found; /* its own, of no source, maybe without a key; NULL: there was no look */
 };
 
-static void source_unref(struct xh_s3_source *s)
+static struct xh_s3_source *sources;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards them, as they say; a leaf, for a moment */
+
+/* Frees one that nobody else has. */
+static void token_free(struct xh_token *t)
 {
-    /* acq_rel: whoever frees has seen all that others did with it. */
-    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+    if (!t)
         return;
+    xh_wipe(t->value);
+    xh_s3_keys_free(t->s3);
+    free(t);
+}
+
+static void source_free(struct xh_s3_source *s)
+{
+    if (!s)
+        return;
+    token_free(s->found);
     xh_env_unref(s->env);
     free(s->credentials);
     free(s->config);
     free(s->profile);
     free(s);
+}
+
+static void source_unref(struct xh_s3_source *s)
+{
+    if (!s)
+        return;
+    pthread_mutex_lock(&lock);
+    int gone = --s->refs == 0;
+    if (gone)
+        LL_DELETE(sources, s);
+    pthread_mutex_unlock(&lock);
+    if (gone)
+        source_free(s);
 }
 
 void xh_s3_keys_free(struct xh_s3_keys *k)
@@ -252,121 +283,6 @@ long long xh_s3_date(const char *text)
     return sign == '-' ? at + off : at - off;
 }
 
-/* Reads all of |fd| until |until_ns|. Returns how many bytes, or -1: it took too long, or was too much. */
-static ssize_t read_all(int fd, char *out, size_t size, uint64_t until_ns)
-{
-    size_t n = 0;
-    for (;;) {
-        uint64_t now = xh_now_ns();
-        struct pollfd p = {fd, POLLIN, 0};
-        if (now >= until_ns || poll(&p, 1, (int)((until_ns - now) / 1000000u) + 1) == 0)
-            return -1;
-        ssize_t got = read(fd, out + n, size - n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 || n + (size_t)got == size)
-            return -1;
-        if (got == 0)
-            return (ssize_t)n;
-        n += (size_t)got;
-    }
-}
-
-/* Where the program |name| lies by PATH of |env|: not by that of now, which the program's threads may be changing.
- * Returns |path|, or NULL. */
-static const char *program(const char *name, char *const *env, char *path, size_t size)
-{
-    if (strchr(name, '/'))
-        return name;
-    while (*env && strncmp(*env, "PATH=", 5) != 0)
-        env++;
-    for (const char *p = *env ? *env + 5 : "/usr/local/bin:/usr/bin:/bin"; *p; p += *p == ':') {
-        size_t n = strcspn(p, ":");
-        int len = snprintf(path, size, "%.*s/%s", (int)n, p, name);
-        p += n;
-        if (n && len > 0 && (size_t)len < size && access(path, X_OK) == 0)
-            return path;
-    }
-    return NULL;
-}
-
-/* Starts |words| with its standard output in |fd|. Returns its number, or -1. */
-static pid_t start(char **words, char *const *env, int fd)
-{
-    pid_t pid = -1;
-    char path[XH_AUTH_PATH_BYTES];
-    const char *file = program(words[0], env, path, sizeof path);
-    sigset_t none, usual;
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attr;
-    if (!file || posix_spawn_file_actions_init(&actions) != 0)
-        return -1;
-    if (posix_spawnattr_init(&attr) != 0) {
-        posix_spawn_file_actions_destroy(&actions);
-        return -1;
-    }
-    sigemptyset(&none); /* our threads block signals, the program need not */
-    sigemptyset(&usual);
-    sigaddset(&usual, SIGPIPE);
-    int bad = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) ||
-              posix_spawn_file_actions_adddup2(&actions, fd, STDOUT_FILENO) ||
-              posix_spawnattr_setsigmask(&attr, &none) || posix_spawnattr_setsigdefault(&attr, &usual) ||
-              posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    if (bad || posix_spawn(&pid, file, &actions, &attr, words, env) != 0)
-        pid = -1;
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
-    return pid;
-}
-
-/* Waits for |pid|; the program that we are in may have taken its status. Returns 1 when it ended well, as far as is
- * known. */
-static int ended_well(pid_t pid, uint64_t until_ns)
-{
-    int status = 0;
-    for (;;) {
-        pid_t rc = waitpid(pid, &status, WNOHANG);
-        if (rc == pid)
-            return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        if (rc < 0 && errno != EINTR)
-            return 1;
-        if (rc == 0 && xh_now_ns() >= until_ns) {
-            kill(pid, SIGKILL);
-            while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-                ;
-            return 0;
-        }
-        if (rc == 0)
-            poll(NULL, 0, 5);
-    }
-}
-
-/* Runs |command|, without a shell. Returns what it printed, or NULL with |*why|. Owns: xh_wipe(). */
-static char *printed_by(char *command, char *const *env, unsigned most_ms, const char **why)
-{
-    char *words[WORDS_MOST];
-    int fds[2];
-    uint64_t until = xh_now_ns() + most_ms * UINT64_C(1000000);
-    *why = "cannot be run";
-    if (xh_profile_words(command, words, WORDS_MOST) < 1 || pipe2(fds, O_CLOEXEC) != 0)
-        return NULL;
-    char *out = calloc(1, PRINTED_MOST_BYTES + 1);
-    pid_t pid = out ? start(words, env, fds[1]) : -1;
-    close(fds[1]);
-    ssize_t n = pid > 0 ? read_all(fds[0], out, PRINTED_MOST_BYTES, until) : -1;
-    close(fds[0]);
-    if (pid > 0 && !ended_well(pid, n < 0 ? 0 : until)) {
-        *why = n < 0 ? "took too long, or printed too much" : "failed; it says why itself";
-        n = -1;
-    }
-    if (n >= 0 && strlen(out) == (size_t)n)
-        return out;
-    if (out)
-        explicit_bzero(out, PRINTED_MOST_BYTES);
-    free(out);
-    return NULL;
-}
-
 /* What the last command printed: an opening asks for its keys several times, and other files with it. |lock| guards it,
  * and is held while a command runs. */
 static struct {
@@ -385,9 +301,24 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* In a fork's child: a thread of the parent's that runs a command is not here. What it was changing is leaked. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* In a fork's child: a thread of the parent's that looks for keys, or runs a command, is not here. What it was changing
+ * of the latter is leaked. */
 static void in_child(void)
 {
+    struct xh_s3_source *s;
+    LL_FOREACH (sources, s)
+        s->looking = 0;
+    pthread_mutex_unlock(&lock);
     if (pthread_mutex_trylock(&last.lock) != 0) {
         last.command = last.text = failed.command = NULL;
         pthread_mutex_init(&last.lock, NULL);
@@ -398,7 +329,7 @@ static void in_child(void)
 
 static void watch_forks(void)
 {
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(before_fork, in_parent, in_child);
 }
 
 static uint64_t hash_all(char *const *env)
@@ -409,18 +340,21 @@ static uint64_t hash_all(char *const *env)
     return h;
 }
 
-/* The keys that |text| has, which a program printed. Returns NULL, or what is wrong with it. */
-static const char *read_printed(struct xh_token *t, const char *text)
+/* The keys that |text| has, which a program |printed|, or a metadata service told. Returns NULL, or what is wrong with
+ * it. Source: AWS CLI, "sourcing credentials with an external process"; Amazon's guides on EC2's and ECS' roles. */
+static const char *read_printed(struct xh_token *t, const char *text, int printed)
 {
     const char *why = NULL;
     json_t *j = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     const char *ends = json_string_value(json_object_get(j, "Expiration"));
-    if (json_integer_value(json_object_get(j, "Version")) != 1)
+    if (printed && json_integer_value(json_object_get(j, "Version")) != 1)
         why = "prints no credentials of version 1 (JSON)";
+    else if (!printed && !json_object_get(j, "AccessKeyId"))
+        why = "answers with no key";
     else
         why = take(t, json_string_value(json_object_get(j, "AccessKeyId")),
                    json_string_value(json_object_get(j, "SecretAccessKey")),
-                   json_string_value(json_object_get(j, "SessionToken")));
+                   json_string_value(json_object_get(j, printed ? "SessionToken" : "Token")));
     if (!why && ends)
         t->expires = xh_s3_date(ends);
     json_decref(j); /* jansson does not overwrite what it frees; the text that it came from is */
@@ -431,7 +365,8 @@ static const char *read_printed(struct xh_token *t, const char *text)
 static int take_last(struct xh_token *t, const char *command, uint64_t env, const struct xh_token *old)
 {
     if (!last.text || last.env != env || strcmp(last.command, command) != 0 ||
-        (last.expires && last.expires - (long long)time(NULL) <= ENDS_SOON_S) || read_printed(t, last.text) != NULL)
+        (last.expires && last.expires - (long long)time(NULL) <= ENDS_SOON_S) ||
+        read_printed(t, last.text, command[0] != '\n') != NULL)
         return 0;
     if (!old || !old->value || strcmp(t->value, old->value) != 0)
         return 1;
@@ -456,13 +391,41 @@ static void note_failed(const char *command, uint64_t env, const char *why)
     failed.at_ns = xh_now_ns();
 }
 
-/* Takes the keys that |command| prints. Returns NULL, or what is wrong. Source: AWS CLI, "sourcing credentials with an
- * external process". */
+#define METADATA "\nmetadata" /* stands for a command, which has no end of a line */
+
+/* A hash of all that may change what |command| prints. */
+static uint64_t hash_of(const char *command, const struct xh_env *env)
+{
+    static const char *const names[] = {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                        "AWS_CONTAINER_AUTHORIZATION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+                                        "AWS_EC2_METADATA_DISABLED", "AWS_EC2_METADATA_SERVICE_ENDPOINT"};
+    uint64_t h = XH_HASH_START;
+    if (command[0] != '\n')
+        return hash_all(xh_env_all(env));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *v = xh_env_get(env, names[i]);
+        h = xh_hash_text(xh_hash_text(h, v ? v : ""), "\n");
+    }
+    return h;
+}
+
+/* What |command| prints, or the metadata service tells. NULL with |*why|. Owns: xh_wipe(). */
+static char *told_by(const char *command, const struct xh_s3_source *s, const char **why)
+{
+    if (command[0] == '\n')
+        return s->fetch(s->env, why);
+    char *words = strdup(command);
+    *why = "does not fit into memory";
+    char *text = words ? xh_s3_process_run(words, xh_env_all(s->env), PROGRAM_MOST_MS, why) : NULL;
+    free(words);
+    return text;
+}
+
+/* Takes the keys that |command| prints, or METADATA. Returns NULL, or what is wrong. */
 static const char *take_printed(struct xh_token *t, const char *command, const struct xh_token *old)
 {
-    char *const *all = xh_env_all(t->s3->source->env);
-    unsigned most_ms = old ? AGAIN_MOST_MS : FIRST_MOST_MS;
-    uint64_t env = hash_all(all), until = xh_now_ns() + most_ms * UINT64_C(1000000);
+    const struct xh_s3_source *s = t->s3->source;
+    uint64_t env = hash_of(command, s->env), until = xh_now_ns() + PROGRAM_MOST_MS * UINT64_C(1000000);
     const char *why = "is being run", *known;
     pthread_once(&once, watch_forks);
     while (pthread_mutex_trylock(&last.lock) != 0) {
@@ -478,9 +441,9 @@ static const char *take_printed(struct xh_token *t, const char *command, const s
         pthread_mutex_unlock(&last.lock);
         return known;
     }
-    char *words = strdup(command), *text = words ? printed_by(words, all, most_ms, &why) : NULL;
+    char *text = told_by(command, s, &why);
     if (text)
-        why = read_printed(t, text);
+        why = read_printed(t, text, command[0] != '\n');
     if (!why) {
         free(last.command);
         xh_wipe(last.text);
@@ -494,7 +457,6 @@ static const char *take_printed(struct xh_token *t, const char *command, const s
         note_failed(command, env, why);
     }
     pthread_mutex_unlock(&last.lock);
-    free(words);
     xh_wipe(text);
     return why;
 }
@@ -542,6 +504,20 @@ static int take_section(struct xh_token *t, const char *text, const char *path, 
     return has;
 }
 
+static void take_metadata(struct xh_token *t, const struct xh_token *old)
+{
+    const struct xh_env *env = t->s3->source->env;
+    int container = xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
+                    xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    if (!container && is_true(xh_env_get(env, "AWS_EC2_METADATA_DISABLED"))) {
+        note(t, "the metadata service is not asked, as AWS_EC2_METADATA_DISABLED says");
+        return;
+    }
+    const char *why = take_printed(t, METADATA, old);
+    note(t, "the key of this %s's metadata service%s%s", container ? "container" : "machine", why ? ", which " : "",
+         why ? why : "");
+}
+
 static void take_profile(struct xh_token *t, const struct xh_token *old)
 {
     const struct xh_s3_source *s = t->s3->source;
@@ -551,11 +527,13 @@ static void take_profile(struct xh_token *t, const struct xh_token *old)
     section_of(config, s->profile, section, sizeof section);
     int done = credentials && take_section(t, credentials, s->credentials, s->profile, old);
     if (!done && config)
-        take_section(t, config, s->config, section, old);
+        done = take_section(t, config, s->config, section, old);
     if (why_credentials)
         note(t, "%.200s %s", s->credentials, why_credentials);
     if (why_config)
         note(t, "%.200s %s", s->config, why_config);
+    if (!done && s->fetch && !s->named)
+        take_metadata(t, old);
     if (!t->value && !t->note[0])
         note(t, "AWS_ACCESS_KEY_ID is not set, and there is no key of the profile %.100s in %.150s", s->profile,
              s->credentials ? s->credentials : "~/.aws/credentials");
@@ -563,20 +541,51 @@ static void take_profile(struct xh_token *t, const struct xh_token *old)
     xh_wipe(config);
 }
 
-static struct xh_s3_source *source_new(const struct xh_options *o)
+static int same_text(const char *a, const char *b)
 {
-    struct xh_s3_source *s = calloc(1, sizeof *s);
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static int same_source(const struct xh_s3_source *a, const struct xh_s3_source *b)
+{
+    int same_env = a->env_hash == b->env_hash &&
+                   (a->env && b->env ? xh_env_is_same(a->env, b->env) : a->env == b->env);
+    return same_env && a->fetch == b->fetch && a->named == b->named && same_text(a->credentials, b->credentials) &&
+           same_text(a->config, b->config) && strcmp(a->profile, b->profile) == 0;
+}
+
+/* NULL without memory. Owns: source_unref(). */
+static struct xh_s3_source *source_of(const struct xh_options *o, xh_s3_fetch *fetch)
+{
+    struct xh_s3_source *s = calloc(1, sizeof *s), *there;
     if (!s)
         return NULL;
-    atomic_init(&s->refs, 1);
+    s->refs = 1;
     s->credentials = path_of(o->env, "AWS_SHARED_CREDENTIALS_FILE", "credentials");
     s->config = path_of(o->env, "AWS_CONFIG_FILE", "config");
     s->profile = strdup(profile_of(o));
+    s->named = o->aws_profile[0] || xh_env_get(o->env, "AWS_PROFILE");
+    s->fetch = o->aws_metadata ? fetch : NULL;
     s->env = xh_env_ref(o->env);
-    if (s->profile)
+    s->env_hash = hash_all(xh_env_all(s->env));
+    if (!s->profile) {
+        source_free(s);
+        return NULL;
+    }
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    LL_FOREACH (sources, there)
+        if (same_source(there, s))
+            break;
+    if (there)
+        there->refs++;
+    else
+        LL_PREPEND(sources, s);
+    pthread_mutex_unlock(&lock);
+    if (!there)
         return s;
-    source_unref(s);
-    return NULL;
+    source_free(s);
+    return there;
 }
 
 static struct xh_token *token_new(void)
@@ -590,8 +599,8 @@ static struct xh_token *token_new(void)
     return t;
 }
 
-int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, struct xh_token **out,
-                    struct xh_err *err)
+int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, xh_s3_fetch *fetch,
+                    struct xh_token **out, struct xh_err *err)
 {
     struct xh_token *t = token_new();
     const char *id = xh_env_get(o->env, "AWS_ACCESS_KEY_ID"), *secret = xh_env_get(o->env, "AWS_SECRET_ACCESS_KEY");
@@ -607,7 +616,7 @@ int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, 
     } else if (!o->aws_profile[0] && (id || secret)) {
         why = take(t, id, secret, xh_env_get(o->env, "AWS_SESSION_TOKEN"));
         note(t, "the key of AWS_ACCESS_KEY_ID%s%s", why ? " " : "", why ? why : "");
-    } else if ((t->s3->source = source_new(o)) != NULL) {
+    } else if ((t->s3->source = source_of(o, fetch)) != NULL) {
         take_profile(t, NULL);
     } else {
         note(t, "no memory to look for a key");
@@ -615,14 +624,89 @@ int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, 
     return 0;
 }
 
-int xh_s3_keys_again(const struct xh_token *old, struct xh_token **out)
+/* ---- once more */
+
+/* The same keys, as of |source|. NULL without memory. The lock is held. */
+static struct xh_token *token_of(const struct xh_token *like, struct xh_s3_source *source)
 {
-    struct xh_token *t = old->s3->source ? token_new() : NULL;
+    struct xh_token *t = token_new();
     if (!t)
+        return NULL;
+    if (like->value && take(t, like->s3->id, like->s3->secret, like->s3->session) == NULL)
+        t->expires = like->expires;
+    memcpy(t->note, like->note, sizeof t->note);
+    source->refs++;
+    t->s3->source = source;
+    return t;
+}
+
+/* What a look is for. */
+struct look {
+    struct xh_token *old, *found; /* both of the source that it looks at */
+    uint64_t began_ns;
+};
+
+static void *look(void *ctx)
+{
+    struct look *l = ctx;
+    struct xh_s3_source *s = l->old->s3->source;
+    take_profile(l->found, l->old);
+    pthread_mutex_lock(&lock);
+    struct xh_token *drop = s->found;
+    s->found = l->found;
+    s->found->s3->source = NULL; /* else it would keep the source that keeps it */
+    s->refs--;                   /* |old| has another */
+    s->looked_ns = l->began_ns;
+    s->looking = 0;
+    pthread_mutex_unlock(&lock);
+    token_free(drop);
+    token_free(l->old);
+    free(l);
+    return NULL;
+}
+
+/* Looks for keys on another thread. Returns 1 when one does. */
+static int start_look(const struct xh_token *old)
+{
+    static const struct xh_token none;
+    struct xh_s3_source *s = old->s3->source;
+    struct look *l = calloc(1, sizeof *l);
+    if (!l)
         return 0;
-    t->s3->source = old->s3->source;
-    atomic_fetch_add_explicit(&t->s3->source->refs, 1, memory_order_relaxed);
-    take_profile(t, old);
-    *out = t;
-    return 1;
+    l->began_ns = xh_now_ns();
+    pthread_mutex_lock(&lock);
+    int looking = s->looking;
+    l->old = looking ? NULL : token_of(old, s);
+    l->found = looking ? NULL : token_of(&none, s);
+    s->looking |= l->old && l->found;
+    int starts = s->looking && !looking;
+    pthread_mutex_unlock(&lock);
+    if (starts && xh_thread_start(NULL, look, l) == 0)
+        return 1;
+    pthread_mutex_lock(&lock);
+    if (starts)
+        s->looking = 0;
+    pthread_mutex_unlock(&lock);
+    token_free(l->old);
+    token_free(l->found);
+    free(l);
+    return looking;
+}
+
+enum xh_again xh_s3_keys_again(const struct xh_token *old, uint64_t since_ns, struct xh_token **out)
+{
+    struct xh_s3_source *s = old->s3->source;
+    struct xh_token *found = NULL;
+    if (!s)
+        return XH_AGAIN_NOTHING;
+    pthread_mutex_lock(&lock);
+    int over = s->looked_ns && s->looked_ns >= since_ns;
+    if (over)
+        found = token_of(s->found, s);
+    pthread_mutex_unlock(&lock);
+    if (found)
+        *out = found;
+    if (over)
+        return found ? XH_AGAIN_FOUND : XH_AGAIN_NOTHING;
+    return start_look(old) ? XH_AGAIN_SOON : XH_AGAIN_NOTHING;
 }

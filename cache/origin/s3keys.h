@@ -28,16 +28,22 @@ struct xh_s3_keys {
     struct xh_s3_source *source; /* NULL: they stay as they are */
 };
 
+/* Asks a metadata service for keys. Returns its answer, JSON, or NULL with |*why|, a static text. Owns: the caller
+ * gives it to xh_wipe(). Blocks for some seconds at most. */
+typedef char *xh_s3_fetch(const struct xh_env *env, const char **why);
+
 /* Looks for keys: the options; if the option aws_profile is set, that profile; AWS_ACCESS_KEY_ID; the profile
  * AWS_PROFILE or default, in the file of credentials, then in that of configuration, by its keys or by its
- * credential_process. What is found but cannot be used is no key, and the note says why.
- * Returns 0, or XH_E_NOMEM. Owns: the caller unrefs |*out|. Reads small files, and may run a program, for a minute at
- * most. Threads: as above. */
-int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, struct xh_token **out,
-                    struct xh_err *err);
+ * credential_process; if no profile is named, and the option aws_metadata is on, what |fetch| brings. What is found but
+ * cannot be used is no key, and the note says why.
+ * Returns 0, or XH_E_NOMEM. Owns: the caller unrefs |*out|. Reads small files, and may run a program or ask a service,
+ * for a minute at most. Threads: as above. */
+int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, xh_s3_fetch *fetch,
+                    struct xh_token **out, struct xh_err *err);
 
-/* Looks again where |old| came from: as xh_token_again, which calls it. Runs a program for a few seconds at most. */
-int xh_s3_keys_again(const struct xh_token *old, struct xh_token **out);
+/* Looks again where |old| came from, on a thread of its own, as a program may have to be run: as xh_token_again, which
+ * calls it. One look serves all files whose keys come from there. */
+enum xh_again xh_s3_keys_again(const struct xh_token *old, uint64_t since_ns, struct xh_token **out);
 
 /* For xh_token_unref. */
 void xh_s3_keys_free(struct xh_s3_keys *k); /* NULL allowed */

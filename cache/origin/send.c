@@ -37,18 +37,28 @@ static size_t write_range(const struct xh_exchange *x, char *buf, size_t size)
     return n;
 }
 
-/* A token that is about to expire is looked for anew: whoever renews it has put the next one there. */
-static void renew_token(struct xh_exchange *x)
+/* A token that is about to expire is looked for anew: whoever renews it has put the next one there, or a program prints
+ * it. Meanwhile it is good; one that has expired, or was refused, is waited for: TURN. */
+static enum xh_net renew_token(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
-    if (!x->token || !x->token->expires || x->token->expires - (long long)time(NULL) > TOKEN_EARLY_S)
-        return;
+    struct xh_tries *tries = &x->request->tries;
+    long long left_s = x->token && x->token->expires ? x->token->expires - (long long)time(NULL) : TOKEN_EARLY_S + 1;
+    if (!tries->refused_ns && left_s > TOKEN_EARLY_S)
+        return XH_NET_OK;
     xh_engine_lock();
-    int due = xh_now_ns() - o->token_ns >= TOKEN_LOOK_NS;
+    uint64_t looked_ns = o->token_ns;
     xh_engine_unlock();
-    if (due && xh_origin_object_renew_token(o, x->token))
+    enum xh_again again = XH_AGAIN_NOTHING;
+    if (tries->refused_ns || xh_now_ns() - looked_ns >= TOKEN_LOOK_NS)
+        again = xh_origin_object_renew_token(o, x->token, tries->refused_ns ? tries->refused_ns : looked_ns);
+    if (again == XH_AGAIN_SOON)
+        return tries->refused_ns || left_s <= 0 ? XH_NET_TURN : XH_NET_OK;
+    tries->refused_ns = 0;
+    if (again == XH_AGAIN_FOUND)
         xh_trace(XH_T_ORIGIN, "token", "id=%p renewed=1", (void *)x->request);
     xh_origin_object_take_token(o, x);
+    return XH_NET_OK;
 }
 
 /* |x| is to go to a login host: 0 when it may. */
@@ -73,14 +83,17 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
 {
     const struct xh_job *j = x->job;
     const struct xh_origin *o = j->origin;
+    enum xh_net net = XH_NET_OK;
+    if (xh_caller_trusts(&o->caller, x->url) && !x->url->ticket && !o->url->user)
+        net = renew_token(x);
+    if (net != XH_NET_OK)
+        return net;
     x->turn = xh_proxy_turn(x->proxy, x->url);
     if (x->turn == XH_PROXY_WAIT)
         return XH_NET_TURN;
     if (x->turn == XH_PROXY_REFUSED || x->turn == XH_PROXY_FORBIDDEN)
         return XH_NET_PROXY;
-    if (xh_caller_trusts(&o->caller, x->url) && !x->url->ticket && !o->url->user)
-        renew_token(x);
-    enum xh_net net = x->at_login ? take_login_turn(x) : XH_NET_OK;
+    net = x->at_login ? take_login_turn(x) : XH_NET_OK;
     if (net != XH_NET_OK)
         return net;
     char range[XH_RANGE_HEADER_AT_FIRST + 64], match[XH_HEADER_BYTES + 32];

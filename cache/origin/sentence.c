@@ -352,6 +352,12 @@ int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_er
         return xh_sentence(a, err, XH_E_PROTO, 0, "the server does not speak HTTP/1.1 (%s)%s", said, perhaps_tls(a));
     case XH_NET_LOCAL: return xh_sentence(a, err, XH_E_NOMEM, 0, "out of memory (%s)", said);
     case XH_NET_CANCELLED: return xh_sentence(a, err, XH_E_CANCELLED, 0, "the transfer was cancelled");
+    case XH_NET_NEAR:
+        return xh_sentence(a, err, XH_E_ACCES, 0,
+                           "it is not asked: not the program but a file or a redirect names %.100s, whose address is "
+                           "link-local, where metadata services of clouds are. If it may be read, name its host in "
+                           "XHDF5_CREDENTIAL_HOSTS",
+                           strstr(x->url->server, "://") + 3);
     case XH_NET_EXITING: return xh_sentence(a, err, XH_E_SYS, 0, "the process is exiting");
     default:
         return xh_sentence(a, err, XH_E_NET, x->reply.status, "the connection broke off, also after %u retries (%s)%s",

@@ -204,15 +204,15 @@ int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err
     return 0;
 }
 
-int xh_token_again(const struct xh_token *old, struct xh_token **out)
+enum xh_again xh_token_again(const struct xh_token *old, uint64_t since_ns, struct xh_token **out)
 {
     if (old && old->s3)
-        return xh_s3_keys_again(old, out);
+        return xh_s3_keys_again(old, since_ns, out);
     if (!old || !old->file)
-        return 0;
+        return XH_AGAIN_NOTHING;
     struct xh_token *t = calloc(1, sizeof *t);
     if (!t)
-        return 0;
+        return XH_AGAIN_NOTHING;
     atomic_init(&t->refs, 1);
     take_file(t, old->file, old->source, old->named);
     if (!t->file) /* it cannot be read now: perhaps next time */
@@ -220,7 +220,7 @@ int xh_token_again(const struct xh_token *old, struct xh_token **out)
     t->source = old->source;
     t->named = old->named;
     *out = t;
-    return 1;
+    return XH_AGAIN_FOUND;
 }
 
 struct xh_token *xh_token_ref(struct xh_token *t)

@@ -274,7 +274,7 @@ static int token_renewed(const struct xh_attempt *a, struct xh_verdict *v)
         return 0;
     v->tries.token_reread = 1;
     v->looks = a->looked == XH_LOOK_NOT;
-    return a->looked == XH_LOOK_OTHER;
+    return a->looked == XH_LOOK_OTHER || a->looked == XH_LOOK_SOON;
 }
 
 /* The server refuses although cookies were sent, or shows a page: they may have expired. 1: try again without, once. */
@@ -644,8 +644,9 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     case XH_NET_NAME: return later(a, v, few, 0);
     case XH_NET_HANDSHAKE: return advice ? XH_NEXT_FAIL : later(a, v, few, 0);
     case XH_NET_UNTRUSTED: case XH_NET_BAD_HTTP: case XH_NET_LOCAL: case XH_NET_CANCELLED: case XH_NET_EXITING:
+    case XH_NET_NEAR:
         return XH_NEXT_FAIL;
-    case XH_NET_TURN: /* no failure: another request asks the proxy just now */
+    case XH_NET_TURN: /* no failure: another request asks the proxy just now, or a thread looks for a token */
         v->delay_ms = XH_PROXY_TURN_MS;
         return XH_NEXT_LATER;
     default: return later(a, v, retries, 0);
@@ -738,6 +739,8 @@ enum xh_next xh_verdict(const struct xh_attempt *a, struct xh_verdict *v)
     if (v->looks)
         *v = (struct xh_verdict){.next = XH_NEXT_LOOK, .tries = a->tries, .limits = a->limits};
     int repeats = v->next == XH_NEXT_AGAIN || v->next == XH_NEXT_LATER || v->next == XH_NEXT_STAND;
+    if (repeats && a->looked == XH_LOOK_SOON)
+        v->tries.refused_ns = a->x->begun_ns;
     if (repeats && a->x->ask == XH_ASK_RANGES && a->all_came)
         v->next = XH_NEXT_DONE;
     return v->next;

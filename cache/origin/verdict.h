@@ -5,7 +5,8 @@
 
 #include "attempt.h"
 
-/* How often a request looks whether the proxy has taken the login that another one shows it. */
+/* How often a request looks whether the proxy has taken the login that another one shows it, or whether a new token is
+ * there. */
 #define XH_PROXY_TURN_MS 20u
 
 /* Judges |a|. Fills |v| and returns its |next|. Threads: any. Does not block. */

@@ -38,7 +38,7 @@ static int asks_again(const struct xh_attempt *a, struct xh_verdict *v, const ch
     if (!v->tries.token_reread) {
         v->tries.token_reread = 1;
         v->looks = a->looked == XH_LOOK_NOT;
-        if (v->looks || a->looked == XH_LOOK_OTHER)
+        if (v->looks || a->looked == XH_LOOK_OTHER || a->looked == XH_LOOK_SOON)
             return 1;
     }
     if (a->opened || (a->no_key && a->no_key[0]))

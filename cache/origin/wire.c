@@ -38,6 +38,7 @@ struct xh_lane {
     struct xh_exchange *x; /* NULL while idle */
     char *cookies;         /* what it was sent with; NULL: none are kept */
     atomic_uint *sockets;  /* as in struct xh_send */
+    int foreign;     /* as in struct xh_send */
     int paused;      /* no byte is expected */
     int sent;        /* it was connected, and the request went out */
     enum xh_net cut; /* why a callback made curl stop; XH_NET_OK: none did */
@@ -195,7 +196,8 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
 {
     struct xh_lane *l = ctx;
-    int fd = socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    l->cut = l->foreign && xh_handle_is_near(&a->addr) ? XH_NET_NEAR : XH_NET_OK;
+    int fd = l->cut == XH_NET_OK ? socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol) : -1;
     if (fd < 0)
         return CURL_SOCKET_BAD;
     atomic_fetch_add_explicit(l->sockets, 1, memory_order_relaxed);
@@ -269,6 +271,7 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     CURL *e = l->easy;
     l->x = x;
     l->sockets = s->sockets;
+    l->foreign = s->foreign;
     l->cut = XH_NET_OK;
     l->paused = l->sent = 0;
     l->error[0] = '\0';

@@ -42,12 +42,12 @@ ROOMS = {
         "cache/origin/cookies",
         "base:date.h,err.h,env.h,hash.h,now.h,sha256.h,wipe.h"),
     "creds": (
-        "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/login "
-        "cache/origin/session",
+        "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/s3process "
+        "cache/origin/login cache/origin/session",
         "base text:url.h,s3.h,profile.h,cookies.h"),
     "wire": (
         "cache/origin/net cache/origin/wire cache/origin/handle", "base:now.h,wipe.h text:ring.h,proxy.h,cookies.h"),
-    "caller": ("cache/origin/caller", "base text creds wire:net.h,handle.h"),
+    "caller": ("cache/origin/caller cache/origin/s3metadata", "base text creds wire:net.h,handle.h"),
     # What origin/ is asked for, and what it brings: types. The functions are defined further up: "origin:-" lets a room
     # call those.
     "asked": ("cache/origin/origin", "base watch:stats.h"),

@@ -32,7 +32,8 @@ TOOL = harness.BUILD / "vfd/tool/xhdf5"
 ID, SECRET = "AKIDOFTHETESTS", "secret/of+the+tests/that+nobody+may+see"
 SESSION = "session-token/that+nobody+may+see=="
 KEYS = {"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": SECRET}
-SECRETS = (SECRET, SESSION, s3_sign.quote(SECRET, ""), s3_sign.quote(SESSION, ""), "X-Amz-Signature=")
+SECRETS = (SECRET, SESSION, "secret-of-metadata", "token-of-the", s3_sign.quote(SECRET, ""),
+           s3_sign.quote(SESSION, ""), "X-Amz-Signature=")
 SAMPLE = """
 import sys, h5py, numpy as np
 with h5py.File(sys.argv[1], "w") as f:
@@ -114,22 +115,26 @@ class Reader:
 # ---- a real one
 
 class Gateway:
-    """versitygw over a directory, with TLS. Buckets: bkt, open (anybody reads), other."""
+    """versitygw over a directory, with TLS. Buckets: bkt, open (anybody reads), other. They have hosts of their own,
+    too: below DOMAIN, which libcurl takes for this machine without asking anybody (RFC 6761)."""
+    DOMAIN = "s3.localhost"
 
     def __init__(self, directory):
         self.dir = directory
         for name in ("ca", "root", "meta", "iam"):
             (directory / name).mkdir()
         throwaway_ca.make_ca(directory / "ca")
-        throwaway_ca.make_server(directory / "ca", directory / "ca")
+        throwaway_ca.make_server(directory / "ca", directory / "ca", others=[self.DOMAIN, f"*.{self.DOMAIN}"])
         self.cacert = str(directory / "ca/ca.pem")
         self.port = harness.free_port()
         self.base = f"https://127.0.0.1:{self.port}"
+        self.domain = f"https://{self.DOMAIN}:{self.port}"
         self.log = directory / "access.log"
 
     def __enter__(self):
         words = ["versitygw", "--port", f"127.0.0.1:{self.port}", "--cert", self.dir / "ca/server.pem", "--key",
                  self.dir / "ca/server.key", "--access-log", self.log, "--iam-dir", self.dir / "iam", "--quiet",
+                 "--virtual-domain", self.DOMAIN,
                  *(["--keep-alive"] if "--keep-alive" in subprocess.run(["versitygw", "--help"], capture_output=True,
                                                                         text=True).stdout else []),
                  "posix", "--sidecar", self.dir / "meta", self.dir / "root"]
@@ -223,6 +228,45 @@ def real_keys(tap, g, r):
         status, out, err = r.run(TOOL, "doctor", "--writing", url, **endpoint, **KEYS, AWS_REGION="eu-west-9")
         assert "read, and not written" in out and "us-east-1" in out and "one range" in out, out + err[-2000:]
         assert all(" s3_GetObject " in line for line in g.lines()[since:]), g.lines()[since:]
+
+
+def real_hosts(tap, g, r):
+    endpoint = {"AWS_ENDPOINT_URL_S3": g.domain}
+    url, https = f"s3://bkt/{NAME}", f"https://bkt.{g.DOMAIN}:{g.port}/{s3_sign.quote(NAME)}"
+
+    with tap.claim("s3_addressing=virtual: the bucket stands in the host, and the signature is that host's"):
+        since = len(g.lines())
+        r.reads(url, XHDF5_S3_ADDRESSING="virtual", **endpoint, **KEYS)
+        lines = g.lines()[since:]
+        assert f"//bkt.{g.DOMAIN}" in r.log and all(f" /{s3_sign.quote(NAME)} 20" in line for line in lines), lines
+    with tap.claim("so does a profile's addressing_style"):
+        r.aws("config", "[default]\ns3 =\n  addressing_style = virtual\n")
+        r.reads(url, **endpoint, **KEYS)
+        assert f"//bkt.{g.DOMAIN}" in r.log
+        r.no_aws()
+    with tap.claim("the https URL of a bucket's host is signed where the endpoint is named so, and else not"):
+        r.reads(https, XHDF5_S3_ADDRESSING="virtual", **endpoint, **KEYS)
+        r.refused(https, "PermissionError", **endpoint, **KEYS)
+        r.refused(https, "PermissionError", XHDF5_S3_ADDRESSING="virtual", AWS_ENDPOINT_URL_S3=g.base, **KEYS)
+    with tap.claim("a wrong secret, no key, no such object and a public bucket are as in the path's style"):
+        how = {"XHDF5_S3_ADDRESSING": "virtual"} | endpoint
+        r.refused(url, "PermissionError", "SignatureDoesNotMatch", **how, AWS_ACCESS_KEY_ID=ID,
+                  AWS_SECRET_ACCESS_KEY="wrong")
+        r.refused(url, "PermissionError", "without a key", **how)
+        r.refused("s3://bkt/none.h5", "FileNotFoundError", "NoSuchKey", **how, **KEYS)
+        r.reads(f"s3://open/{NAME}", **how)
+    with tap.claim("another bucket's host gets no key from a file that the user's bucket has; its own gets it"):
+        code = ("import sys, h5py\nwith h5py.File(sys.argv[1], 'w') as f:\n"
+                "    f['own'] = h5py.ExternalLink('s3://bkt/d/x +1.h5', '/a')\n"
+                "    f['other'] = h5py.ExternalLink('s3://other/d/x +1.h5', '/a')\n")
+        with tempfile.TemporaryDirectory() as d:
+            harness.run([H5PY, "-c", code, f"{d}/links.h5"], harness.clean_env())
+            g.ask("PUT", "/bkt/d/hosts.h5", pathlib.Path(d, "links.h5").read_bytes())
+        read = "import sys, h5py\nprint(int(h5py.File(sys.argv[1])[sys.argv[2]][...].sum()))"
+        status, out, err = r.run(H5PY, "-c", read, "s3://bkt/d/hosts.h5", "own", **how, **KEYS)
+        assert out.strip() == str(r.right[0]), out + err[-3000:]
+        status, out, err = r.run(H5PY, "-c", read, "s3://bkt/d/hosts.h5", "other", **how, **KEYS)
+        assert status and "is sent there, as not the program but the file" in err, out + err[-3000:]
 
 
 def real_refusals(tap, g, r):
@@ -347,7 +391,7 @@ def versitygw(tap):
     with tempfile.TemporaryDirectory(prefix="xh-s3-") as d, Gateway(pathlib.Path(d)) as g:
         r = Reader(pathlib.Path(d), g.cacert)
         g.fill(r.file.read_bytes())
-        for part in (real_keys, real_refusals, real_objects):
+        for part in (real_keys, real_hosts, real_refusals, real_objects):
             part(tap, g, r)
         r.kept_secrets(tap, g.dir / "out")
         log = g.log.read_text()
@@ -429,12 +473,135 @@ print(f["rows"][:, 7].tolist() == [i * 65536 + 7 for i in range(24)])
         r.aws("printed.next", printed("new", "2099-01-01T00:00:00Z"))
         r.aws("config", f"[default]\ncredential_process = {program}\n")
         liar.reset()
-        later = code.replace("print(", "__import__('time').sleep(2.1)    # it is looked for every two seconds\nprint(")
-        status, out, err = r.run(H5PY, "-c", later, "s3://s3-expires/y.h5", r.home / ".aws/printed", **endpoint,
+        later = code.replace("print(", "for i in range(12):    # it is looked for every two seconds\n"
+                             "    f['rows'][i, :7]\n    __import__('time').sleep(.2)\nprint(")
+        status, out, err = r.run(H5PY, "-c", later, "s3://s3-lasts/y.h5", r.home / ".aws/printed", **endpoint,
                                  XHDF5_READAHEAD="off")
         assert out.strip() == "True", out + err[-3000:]
-        assert not any(one["status"] == 400 for all_ in liar.requests().values() for one in all_)
+        assert re.search(r" token .*renewed=1", err), err[-3000:]
+    slow = ("#!/bin/sh\necho run >>$HOME/.aws/runs\ncat $HOME/.aws/printed\n"
+            "while [ -e $HOME/.aws/hold ]; do sleep .05; done\n")
+    with tap.claim("while a program makes new keys, reading goes on with the old ones"):
+        r.aws("keys", slow).chmod(0o755)
+        r.aws("printed", printed("old", soon))
+        r.aws("printed.next", printed("new", "2099-01-01T00:00:00Z"))
+        liar.reset()
+        both = """
+import os, pathlib, sys, time, h5py
+f = h5py.File(sys.argv[1])
+aws = pathlib.Path(sys.argv[2]).parent
+os.replace(aws / "printed.next", aws / "printed")
+(aws / "hold").touch()
+before, seen = (aws / "runs").read_text(), 0
+for i in range(24):
+    f["rows"][i, :7]
+    seen += (aws / "runs").read_text() != before
+    if seen == 4:
+        (aws / "hold").unlink()
+    time.sleep(.2)
+print(seen > 4, f["rows"][:, 7].tolist() == [i * 65536 + 7 for i in range(24)])
+"""
+        status, out, err = r.run(H5PY, "-c", both, "s3://s3-lasts/z.h5", r.home / ".aws/printed", **endpoint,
+                                 XHDF5_READAHEAD="off")
+        assert out.strip() == "True True", out + err[-3000:]
+        assert re.search(r" token .*renewed=1", err), err[-3000:]
+    with tap.claim("when they are refused, the program is waited for, and reading goes on"):
         r.no_aws()
+        r.aws("keys", slow.partition("while")[0] + "sleep 3\n").chmod(0o755)
+        r.aws("printed", printed("old", "2099-01-01T00:00:00Z"))
+        r.aws("printed.next", printed("new", "2099-01-01T00:00:00Z"))
+        r.aws("config", f"[default]\ncredential_process = {program}\n")
+        liar.reset()
+        status, out, err = r.run(H5PY, "-c", code, "s3://s3-expires/q.h5", r.home / ".aws/printed", **endpoint,
+                                 XHDF5_READAHEAD="off")
+        assert out.strip() == "True", out + err[-3000:]
+        refused = [one for all_ in liar.requests().values() for one in all_ if one["status"] == 400]
+        assert 1 <= len(refused) <= 24, refused
+        r.no_aws()
+
+
+def metadata(tap, liar, r):
+    """The metadata services of machines and containers: at the liar's plain port, and at nobody's."""
+    http = liar.http
+    endpoint = {"AWS_ENDPOINT_URL_S3": liar.base}
+    machine = endpoint | {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"{http}/metadata"}
+    container = endpoint | {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{http}/metadata/container"}
+    on = {"XHDF5_AWS_METADATA": "on"}
+    token = r.home / "token"
+    token.write_text("Bearer token-of-the-container\n")
+
+    def asked():
+        return [path for path in liar.requests() if path.startswith("/metadata")]
+    with tap.claim("no metadata service is asked but where the option aws_metadata is on, and no key is found"):
+        liar.reset()
+        for env in (machine, container | {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token)}):
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "without a key", **env)
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "AWS_ACCESS_KEY_ID was sent", **env, **on, **KEYS)
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "nobody", **env, **on, AWS_PROFILE="nobody")
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "aws_no_sign_request", **env, **on,
+                      AWS_NO_SIGN_REQUEST="true")
+        r.refused("s3://s3-machine/x.h5", "PermissionError", "AWS_EC2_METADATA_DISABLED", **machine, **on,
+                  AWS_EC2_METADATA_DISABLED="true")
+        r.reads(f"{liar.base}/ok/x.h5", **machine, **on, XHDF5_S3="off")
+        assert not asked(), asked()
+    with tap.claim("a machine's is asked for a token, its role and the keys, over no proxy, once for several files"):
+        liar.reset()
+        r.reads("s3://s3-machine/x.h5", "s3://s3-machine/y.h5", **machine, **on, http_proxy="http://127.0.0.1:9")
+        assert len(asked()) == 3 and all(len(liar.requests()[path]) == 1 for path in asked()), liar.requests()
+    with tap.claim("a container's is asked with its token, of the file or of the variable"):
+        for how in ({"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(token)},
+                    {"AWS_CONTAINER_AUTHORIZATION_TOKEN": "Bearer token-of-the-container"}):
+            r.reads("s3://s3-container/x.h5", **container, **on, **how)
+        r.refused("s3://s3-container/x.h5", "PermissionError", "container's metadata service", "status", **container,
+                  **on, AWS_CONTAINER_AUTHORIZATION_TOKEN="Bearer another")
+        r.refused("s3://s3-container/x.h5", "PermissionError", "TOKEN_FILE", **container, **on,
+                  AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE="/no/such/file")
+    with tap.claim("what is no such service is told of in the error, and what it answers is followed nowhere"):
+        for fault, words in (("none", "status is not 200"), ("hostile", "names no role"), ("away", "status is not 200"),
+                             ("page", "answers with no key")):
+            liar.reset()
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "machine's metadata service", words, **endpoint, **on,
+                      AWS_EC2_METADATA_SERVICE_ENDPOINT=f"{http}/metadata-{fault}")
+            assert all(path.startswith(f"/metadata-{fault}/") for path in asked()), asked()
+        r.refused("s3://s3-machine/x.h5", "PermissionError", "does not answer", **endpoint, **on,
+                  AWS_EC2_METADATA_SERVICE_ENDPOINT=f"http://127.0.0.1:{harness.free_port()}")
+        for far in ("http://example.org", "http://127.evil.org", "https://127.0.0.1", "http://me:x@127.0.0.1",
+                    "http://169.254.169.254.evil.org"):
+            r.refused("s3://s3-machine/x.h5", "PermissionError", "metadata service, which", **endpoint, **on,
+                      AWS_EC2_METADATA_SERVICE_ENDPOINT=far)
+        r.refused("s3://s3-container/x.h5", "PermissionError", "container's metadata service, which has no URL",
+                  **endpoint, **on, AWS_CONTAINER_CREDENTIALS_RELATIVE_URI="@evil.org/x")
+    with tap.claim("nor is it asked for what a file names elsewhere"), tempfile.TemporaryDirectory() as d:
+        code = ("import sys, h5py\nwith h5py.File(sys.argv[1], 'w') as f:\n"
+                "    f['there'] = h5py.ExternalLink('s3://s3-machine/x.h5', '/a')\n")
+        harness.run([H5PY, "-c", code, f"{d}/links.h5"], harness.clean_env())
+        liar.reset()
+        status, out, err = r.run(H5PY, "-c", "import sys, h5py\nh5py.File(sys.argv[1])['there']", f"{d}/links.h5",
+                                 **machine, **on)
+        assert status and not asked(), out + err[-2000:]
+
+
+    with tap.claim("no redirect leads to a link-local address, nor does a file; the program's own URL does"):
+        quick = {"XHDF5_CONNECT_TIMEOUT_MS": "300", "XHDF5_RETRIES": "0"}
+        near = "link-local"
+        r.refused(f"{http}/redirect-near/x.h5", "PermissionError", near, "169.254.169.254")
+        r.refused(f"{liar.base}/redirect-near:https/x.h5", "PermissionError", near)
+        said = r.read("http://169.254.169.254/latest/x.h5", **quick)[0]
+        assert near not in said[1], said
+        said = r.read(f"{http}/redirect-near/y.h5", XHDF5_CREDENTIAL_HOSTS="169.254.169.254", **quick)[0]
+        assert near not in said[1], said
+        names = ("http://169.254.169.254/x.h5", "https://169.254.169.254/x.h5", "http://2852039166/x.h5",
+                 "http://0xa9fea9fe/x.h5", "http://[::ffff:169.254.169.254]/x.h5", "http://[fe80::1]/x.h5",
+                 "http://[fd00:ec2::254]/x.h5")
+        code = ("import sys, h5py\nwith h5py.File(sys.argv[1], 'w') as f:\n"
+                "    for i, name in enumerate(sys.argv[2:]):\n        f[str(i)] = h5py.ExternalLink(name, '/a')\n")
+        with tempfile.TemporaryDirectory() as d:
+            harness.run([H5PY, "-c", code, f"{d}/links.h5", *names], harness.clean_env())
+            read = ("import sys, h5py\nfor name in h5py.File(sys.argv[1]):\n    try:\n"
+                    "        h5py.File(sys.argv[1])[name]\n    except Exception as e:\n        print(name, e)\n")
+            out = r.run(H5PY, "-c", read, f"{d}/links.h5", **quick)[1]
+            lines = out.splitlines()
+            assert len(lines) == len(names) and all(near in line for line in lines), out
 
 
 def amazon(tap, liar, r):
@@ -486,7 +653,7 @@ def lies(tap):
         r = Reader(pathlib.Path(d), "")
         with faults.Liar(r.file, tls=f"{d}/tls") as liar:
             r.cacert = liar.cacert
-            for part in (lying, temporary, amazon):
+            for part in (lying, temporary, metadata, amazon):
                 part(tap, liar, r)
         r.kept_secrets(tap)
 

@@ -305,7 +305,7 @@ LIES = {
     "gzip-encoding": ("reply", "compressed"), "no-validator": (None, "names no version"),
     "token-echo": ("reply", "401"), "503": ("reply", "busy"),
     "redirect-loop": ("redirects", "loop"), "redirect-nowhere": ("redirects", "Location"),
-    "redirect-far": ("redirects", ""),
+    "redirect-far": ("redirects", ""), "redirect-near": ("reply", "link-local"),
     "endless-body@9-": (None, ""), "stall@9-": (None, ""), "close-after": (None, "closes"),
 }
 HANGS = ("stall", "trickle", "endless", "slow")     # are given little time; the others enough on any machine

@@ -4,6 +4,7 @@ import datetime
 import hashlib
 import hmac
 import http.client
+import re
 import ssl
 import urllib.parse
 
@@ -45,17 +46,31 @@ def presigned(url, key, secret, expires=600, shift=0, region=REGION):
     return url + "?" + urllib.parse.urlencode(query | {"X-Amz-Signature": signature}, quote_via=urllib.parse.quote)
 
 
-def ask(method, url, key, secret, cacert, body=b"", query=None, region=REGION):
-    """Sends a signed request. Returns (status, body)."""
+def tell(method, url, key, secret, cacert, body=b"", query=None, region=REGION, headers=(), between=None):
+    """Sends a signed request with more |headers|; calls |between|, if given, when half of the body is sent. Returns
+    (status, code of S3's error or "", ETag, body)."""
     parts, when, digest = urllib.parse.urlsplit(url), now(), hashlib.sha256(body).hexdigest()
-    headers = {"host": parts.netloc, "x-amz-date": when, "x-amz-content-sha256": digest}
-    signed, scope, signature = _signature(method, parts.path, query or {}, headers, digest, secret, when, region)
-    headers["Authorization"] = (f"AWS4-HMAC-SHA256 Credential={key}/{scope}, SignedHeaders={signed}, "
-                                f"Signature={signature}")
+    sent = {"host": parts.netloc, "x-amz-date": when, "x-amz-content-sha256": digest}
+    signed, scope, signature = _signature(method, parts.path, query or {}, sent, digest, secret, when, region)
+    sent["Authorization"] = (f"AWS4-HMAC-SHA256 Credential={key}/{scope}, SignedHeaders={signed}, "
+                             f"Signature={signature}")
     path = parts.path + ("?" + urllib.parse.urlencode(query) if query else "")
     server = http.client.HTTPSConnection(parts.netloc, context=ssl.create_default_context(cafile=cacert), timeout=30)
-    server.request(method, path, body, headers)
+
+    def halves():
+        yield body[:len(body) // 2]
+        between()
+        yield body[len(body) // 2:]
+    length = {"Content-Length": str(len(body))} if between else {}
+    server.request(method, path, halves() if between else body, sent | length | dict(headers))
     reply = server.getresponse()
     said = reply.read()
     server.close()
-    return reply.status, said
+    code = re.search(rb"<Code>(\w+)</Code>", said)
+    return reply.status, code[1].decode() if code else "", reply.headers["ETag"], said
+
+
+def ask(method, url, key, secret, cacert, body=b"", query=None, region=REGION):
+    """Sends a signed request. Returns (status, body)."""
+    status, _, _, said = tell(method, url, key, secret, cacert, body, query, region)
+    return status, said

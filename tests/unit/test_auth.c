@@ -240,25 +240,25 @@ Test(auth, a_token_is_read_again_from_its_file_alone)
     t = found();
     setenv("BEARER_TOKEN", "of.the.environment", 1);
     file("t", "second", 0600);
-    cr_assert_eq(xh_token_again(t, &again), 1);
+    cr_assert_eq(xh_token_again(t, 0, &again), 1);
     cr_assert_str_eq(again->value, "second");
     xh_token_unref(t);
     char path[256];
     snprintf(path, sizeof path, "%s/t", dir);
     unlink(path);
-    cr_assert_eq(xh_token_again(again, &t), 1);
+    cr_assert_eq(xh_token_again(again, 0, &t), 1);
     cr_assert_null(t->value);
     cr_assert_not_null(strstr(t->note, path));
     xh_token_unref(again);
     file("t", "third", 0600);
-    cr_assert_eq(xh_token_again(t, &again), 1);
+    cr_assert_eq(xh_token_again(t, 0, &again), 1);
     cr_assert_str_eq(again->value, "third");
     xh_token_unref(t);
     xh_token_unref(again);
     t = found(); /* of the environment: there is nothing to read */
-    cr_assert_eq(xh_token_again(t, &again), 0);
+    cr_assert_eq(xh_token_again(t, 0, &again), 0);
     xh_token_unref(t);
-    cr_assert_eq(xh_token_again(NULL, &again), 0);
+    cr_assert_eq(xh_token_again(NULL, 0, &again), 0);
 }
 
 Test(auth, a_certificate_must_be_private_and_alive)

@@ -10,8 +10,10 @@
 #include <criterion/criterion.h>
 
 #include "base/env.h"
+#include "base/now.h"
 #include "base/options.h"
 #include "origin/caller.h"
+#include "origin/origin.h"
 #include "origin/profile.h"
 #include "origin/s3.h"
 #include "origin/s3keys.h"
@@ -364,7 +366,9 @@ static void fresh(void)
     static const char *const names[] = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
                                         "AWS_PROFILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_REGION",
                                         "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL",
-                                        "AWS_NO_SIGN_REQUEST", "BEARER_TOKEN"};
+                                        "AWS_NO_SIGN_REQUEST", "BEARER_TOKEN",
+                                        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                        "AWS_EC2_METADATA_DISABLED"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     char path[96];
@@ -400,12 +404,24 @@ static int lines_of(const char *name)
     return n;
 }
 
+static int fetched; /* so often */
+
+static char *fetch(const struct xh_env *env, const char **why)
+{
+    fetched++;
+    *why = "is away";
+    return xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI")
+               ? strdup("{\"AccessKeyId\": \"I9\", \"SecretAccessKey\": \"SECRET9\", \"Token\": \"SECRET10\", "
+                        "\"Expiration\": \"2099-01-02T03:04:05Z\"}")
+               : NULL;
+}
+
 static struct xh_token *found(void)
 {
     struct xh_s3_settings s;
     struct xh_token *t = NULL;
     cr_assert_eq(xh_s3_settings_find(&o, 1, &s, &err), 0, "%s", err.text);
-    cr_assert_eq(xh_s3_keys_find(&o, &s, &t, &err), 0, "%s", err.text);
+    cr_assert_eq(xh_s3_keys_find(&o, &s, fetch, &t, &err), 0, "%s", err.text);
     return t;
 }
 
@@ -488,6 +504,16 @@ Test(keys, settings_come_from_options_then_variables_then_the_profile, .init = f
     xh_url_unref(u);
 }
 
+/* What a look that begins now finds. */
+static enum xh_again again(const struct xh_token *old, struct xh_token **out)
+{
+    uint64_t now = xh_now_ns();
+    enum xh_again rc;
+    while ((rc = xh_token_again(old, now, out)) == XH_AGAIN_SOON)
+        usleep(10000);
+    return rc;
+}
+
 Test(keys, a_process_prints_them_and_is_asked_again, .init = fresh, .timeout = 60)
 {
     char config[512];
@@ -507,10 +533,10 @@ Test(keys, a_process_prints_them_and_is_asked_again, .init = fresh, .timeout = 6
     setenv("MINE", "no", 1); /* what the program does later changes nothing */
     cr_expect_eq(old->expires, 1893553445);
     write_file("printed", "{\"Version\": 1, \"AccessKeyId\": \"I2\", \"SecretAccessKey\": \"SECRET3\"}");
-    cr_assert_eq(xh_token_again(old, &t), 1);
+    cr_assert_eq(again(old, &t), XH_AGAIN_FOUND);
     cr_assert_not_null(t->value, "%s", t->note);
     cr_expect_str_eq(t->s3->id, "I2");
-    cr_assert_eq(xh_token_again(old, &next), 1); /* another file's: it need not be run again */
+    cr_assert_eq(again(old, &next), XH_AGAIN_FOUND); /* another file's: it need not be run again */
     cr_expect(next->value && strcmp(next->s3->id, "I2") == 0);
     cr_expect_eq(lines_of("calls"), 2);
     xh_token_unref(next);
@@ -522,7 +548,7 @@ Test(keys, a_process_prints_them_and_is_asked_again, .init = fresh, .timeout = 6
         write_file("printed", bad[i]);
         snprintf(config, sizeof config, "[default]\ncredential_process = \"%s/.aws/get key\" $HOME;x %zu\n", dir, i);
         write_file("config", config); /* else what failed just now is not run again */
-        cr_assert_eq(xh_token_again(t, &next), 1);
+        cr_assert_eq(again(t, &next), XH_AGAIN_FOUND);
         cr_expect_null(next->value, "%s", bad[i]);
         xh_token_unref(next);
     }
@@ -581,13 +607,96 @@ Test(keys, a_fork_s_child_finds_them_though_a_program_runs_in_the_parent, .init 
         struct xh_token *t = NULL;
         alarm(30);
         xh_s3_settings_find(&o, 1, &s, NULL);
-        _exit(xh_s3_keys_find(&o, &s, &t, NULL) == 0 && t->value ? 0 : 1);
+        _exit(xh_s3_keys_find(&o, &s, fetch, &t, NULL) == 0 && t->value ? 0 : 1);
     }
     cr_assert_eq(waitpid(pid, &status, 0), pid);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
     pthread_join(thread, NULL);
     cr_expect_not_null(ours->value);
     xh_token_unref(ours);
+}
+
+Test(keys, a_slow_program_is_waited_for_by_nobody_and_run_once_for_all_files, .init = fresh, .timeout = 60)
+{
+    slow_program(0);
+    write_file("good", "");
+    struct xh_token *one = found(), *two = found(), *t = NULL, *u = NULL;
+    cr_expect_eq(one->s3->source, two->s3->source, "one source for all files");
+    slow_program(1);
+    setenv("MINE", "other", 1); /* a source of its own: the program may go by it */
+    struct xh_token *other = found();
+    cr_expect_neq(one->s3->source, other->s3->source);
+    int calls = lines_of("calls");
+    uint64_t began = xh_now_ns();
+    cr_expect_eq(xh_token_again(one, began, &t), XH_AGAIN_SOON);
+    cr_expect_eq(xh_token_again(two, began, &u), XH_AGAIN_SOON);
+    cr_expect_lt(xh_now_ns() - began, UINT64_C(500000000), "which takes a second");
+    while (xh_token_again(one, began, &t) == XH_AGAIN_SOON)
+        usleep(10000);
+    cr_assert_eq(xh_token_again(two, began, &u), XH_AGAIN_FOUND, "the same look");
+    cr_expect_eq(lines_of("calls"), calls + 1);
+    cr_assert(t->value && u->value);
+    cr_expect_str_eq(t->value, u->value);
+    cr_expect_eq(t->s3->source, one->s3->source, "so that they can be looked for once more");
+    cr_expect_eq(xh_token_again(t, xh_now_ns(), &u), XH_AGAIN_SOON, "a look that began before is no answer");
+}
+
+Test(keys, a_fork_s_child_looks_for_them_though_a_look_is_under_way_in_the_parent, .init = fresh, .timeout = 60)
+{
+    int status = 0;
+    slow_program(2);
+    write_file("good", "");
+    struct xh_token *old = found(), *t = NULL;
+    int calls = lines_of("calls");
+    cr_expect_eq(xh_token_again(old, xh_now_ns(), &t), XH_AGAIN_SOON);
+    while (lines_of("calls") == calls)
+        usleep(10000);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(30);
+        _exit(again(old, &t) == XH_AGAIN_FOUND && t->value ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
+}
+
+Test(keys, a_metadata_service_is_asked_last_and_only_if_the_option_says_so, .init = fresh)
+{
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/x", 1);
+    finds("", "AWS_ACCESS_KEY_ID is not set");
+    cr_expect_eq(fetched, 0);
+    o.aws_metadata = 1;
+    finds("I9 SECRET9 SECRET10", "this container's metadata service");
+    finds("I9 SECRET9 SECRET10", "this container's metadata service");
+    cr_expect_eq(fetched, 1, "what it told holds for the next opening");
+    struct xh_token *old = found(), *t = NULL;
+    cr_expect_eq(old->expires, 4071006245);
+    cr_expect_eq(again(old, &t), XH_AGAIN_FOUND, "it is asked again, too");
+    cr_expect_eq(fetched, 2);
+    setenv("AWS_PROFILE", "nobody", 1);
+    finds("", "the profile nobody");
+    unsetenv("AWS_PROFILE");
+    write_file("credentials", "[default]\naws_access_key_id = IA\naws_secret_access_key = SECRETB\n");
+    finds("IA SECRETB -", "credentials");
+    setenv("AWS_ACCESS_KEY_ID", "IC", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "SECRETD", 1);
+    finds("IC SECRETD -", "AWS_ACCESS_KEY_ID");
+    cr_expect_eq(fetched, 2, "there are other keys");
+}
+
+Test(keys, a_machine_s_metadata_service_is_left_alone_where_the_environment_says_so, .init = fresh)
+{
+    o.aws_metadata = 1;
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    finds("", "AWS_EC2_METADATA_DISABLED");
+    cr_expect_eq(fetched, 0);
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/y", 1);
+    finds("I9 SECRET9 SECRET10", "this container's metadata service");
+    unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    finds("", "this machine's metadata service, which is away");
+    finds("", "this machine's metadata service, which is away");
+    cr_expect_eq(fetched, 2, "what failed just now is not asked by each file");
 }
 
 Test(keys, dates_are_read_in_any_zone)
@@ -731,4 +840,36 @@ Test(keys, a_signed_url_is_not_moved_to_where_its_bucket_is_known_to_lie, .init 
     xh_url_unref(signed_);
     xh_url_unref(to);
     xh_url_unref(named);
+}
+
+/* Writes who reads |name|. The files ~/.aws are as they are now. */
+static void reader_of(const char *name, char out[XH_READER_BYTES])
+{
+    cr_assert_eq(xh_origin_reader(name, &o, out), 1);
+}
+
+Test(keys, who_reads_a_name_is_told_apart_by_the_endpoint_and_the_region_of_the_profile, .init = fresh)
+{
+    char here[XH_READER_BYTES], again[XH_READER_BYTES], there[XH_READER_BYTES], elsewhere[XH_READER_BYTES];
+    snprintf(o.ca_bundle, sizeof o.ca_bundle, "%s/.aws/config", dir); /* any file will do: nothing is asked */
+    write_file("config", "[default]\nendpoint_url = https://here.org\n");
+    reader_of("s3://bkt/k", here);
+    reader_of("s3://bkt/k", again);
+    write_file("config", "[default]\nendpoint_url = https://there.org\n");
+    reader_of("s3://bkt/k", there);
+    write_file("config", "[default]\nendpoint_url = https://here.org\nregion = eu-west-1\n");
+    reader_of("s3://bkt/k", elsewhere);
+    cr_expect_str_eq(here, again);
+    cr_expect_str_neq(here, there, "what one endpoint answers is no answer of another's");
+    cr_expect_str_neq(here, elsewhere);
+}
+
+Test(keys, who_reads_by_a_signature_is_told_apart_from_who_has_another, .init = fresh)
+{
+    char one[XH_READER_BYTES], two[XH_READER_BYTES];
+    snprintf(o.ca_bundle, sizeof o.ca_bundle, "%s/.aws/config", dir);
+    write_file("config", "[default]\n");
+    reader_of("https://bkt.s3.amazonaws.com/k?X-Amz-Signature=1", one);
+    reader_of("https://bkt.s3.amazonaws.com/k?X-Amz-Signature=2", two);
+    cr_expect_str_neq(one, two);
 }

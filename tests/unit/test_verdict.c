@@ -788,6 +788,17 @@ Test(verdict, a_refused_token_is_looked_for_once_and_sent_again_if_it_is_another
         a.looked = XH_LOOK_NOT;
         cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL, "once is enough");
     }
+    fresh();
+    a.first = https;
+    a.trusted = a.trusted_first = 1;
+    ask(1, https, "HTTP/1.1 401 No\n\n");
+    x.token = &token;
+    x.token_sent = 1;
+    x.begun_ns = 77;
+    a.looked = XH_LOOK_SOON;
+    cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
+    cr_assert_eq(a.tries.refused_ns, 77, "it is not sent before that look is over");
+    a.looked = XH_LOOK_NOT;
     a.trusted = 0; /* where it may not go it is not looked for */
     a.tries.token_reread = 0;
     cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL);

@@ -361,6 +361,12 @@ static enum xh_state no_reply(struct doctor *d)
     const char *what = a->end == XH_NET_CONNECT_TIMEOUT    ? "no reply within the time"
                        : a->end == XH_NET_BAD_HTTP ? "what came is not HTTP"
                                                     : "the connection broke off";
+    if (a->end == XH_NET_NEAR) {
+        xh_report_say(&d->report, "not asked: a redirect leads to a link-local address");
+        xh_report_advise(&d->report, "metadata services of clouds are at such ones. If it may be read, name its "
+                                     "host in XHDF5_CREDENTIAL_HOSTS");
+        return XH_STATE_FAILED;
+    }
     xh_report_say(&d->report, "%s: %s", what, a->why[0] ? a->why : "no reply");
     if (!d->at->https && a->reply.status == 0)
         xh_report_advise(&d->report, "if this port speaks TLS, write https:// in the URL");

@@ -75,7 +75,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.send(Reply(405))
         return (FAULTS[name] if struck or FAULTS[name].whole else honest_reply)(self)
 
-    do_HEAD = do_PROPFIND = do_OPTIONS = do_GET
+    do_HEAD = do_PROPFIND = do_OPTIONS = do_PUT = do_GET
 
     @staticmethod
     def struck(path):

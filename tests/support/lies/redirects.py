@@ -43,6 +43,12 @@ def redirect_to(r):
                                 "data": "data:,x"}.get(r.arg, f"{r.arg}://127.0.0.1:1/x")))
 
 
+@fault("redirect-near")
+def redirect_near(r):
+    """To the link-local address where a metadata service may be, by the argument's scheme (http)."""
+    r.send(Reply(302, Location=f"{r.arg or 'http'}://169.254.169.254/latest/meta-data/x.h5"))
+
+
 @fault("redirect-far")
 def redirect_far(r):
     """To a URL of 20,000 bytes."""

@@ -1,5 +1,6 @@
 """What S3 answers that is neither the object nor a plain refusal. Buckets lie in eu-west-1."""
 import email.utils
+import json
 import re
 import time
 
@@ -97,11 +98,11 @@ def expired(r):
         refuse(r, 400, "ExpiredToken")
 
 
-@fault("s3-expires", whole=True)
+@fault("s3-expires", "s3-lasts", whole=True)
 def expires(r):
-    """The session token `old` is good for two requests, then `new`; nobody reads without."""
+    """The session token `old` is good for two requests, then `new`; nobody reads without. -lasts: for 99."""
     token = r.headers["x-amz-security-token"]
-    if token == "new" or (token == "old" and r.n <= 2):
+    if token == "new" or (token == "old" and r.n <= (99 if r.path.startswith("/s3-lasts") else 2)):
         honest_reply(r)
     elif token:
         refuse(r, 400, "ExpiredToken")
@@ -142,3 +143,51 @@ def ranges(r):
     if r.ranges and len(r.ranges) > 1:
         r.ranges = None
     honest_reply(r)
+
+
+def told(keys, ends):
+    return json.dumps({"Code": "Success", "Type": "AWS-HMAC", "AccessKeyId": keys, "Token": "new",
+                       "SecretAccessKey": "secret-of-metadata", "Expiration": ends}).encode()
+
+
+@fault("metadata")
+def metadata(r):
+    """A cloud machine's metadata service, version 2: a token by PUT, then its role, then keys. /container: a
+    container's, for who shows its token."""
+    path, asks = r.path.partition("?")[0].removeprefix("/metadata"), r.headers["X-aws-ec2-metadata-token"]
+    role = "/latest/meta-data/iam/security-credentials/"
+    if path == "/container":
+        right = r.headers["Authorization"] == "Bearer token-of-the-container"
+        return r.send(Reply(200, told("AKIDOFACONTAINER", "2099-01-01T00:00:00Z")) if right else Reply(401))
+    if path == "/latest/api/token" and r.command == "PUT" and r.headers["X-aws-ec2-metadata-token-ttl-seconds"]:
+        return r.send(Reply(200, b"token-of-the-machine=="))
+    if r.command != "GET" or asks != "token-of-the-machine==":
+        return r.send(Reply(401))
+    if path == role:
+        return r.send(Reply(200, b"a.role-of@us\n"))
+    return r.send(Reply(200, told("AKIDOFAMACHINE", "2099-01-01T00:00:00Z")) if path == role + "a.role-of@us" else
+                  Reply(404))
+
+
+@fault("metadata-none", "metadata-hostile", "metadata-away", "metadata-page")
+def no_metadata(r):
+    """What is no such service: 404 to PUT; a role that leads elsewhere; a redirect; a page in place of keys."""
+    if r.path.startswith("/metadata-none") or (r.command == "GET" and not r.headers["X-aws-ec2-metadata-token"]):
+        return r.send(Reply(404))
+    if r.path.startswith("/metadata-away"):
+        return r.send(Reply(307, Location="/metadata" + r.path.removeprefix("/metadata-away")))
+    if r.command == "PUT":
+        return r.send(Reply(200, b"token"))
+    return r.send(Reply(200, b"../../x" if r.path.startswith("/metadata-hostile") else
+                        b"role" if r.path.endswith("/") else b"<html>"))
+
+
+@fault("s3-machine", "s3-container")
+def of_metadata(r):
+    """For the key of a metadata service alone."""
+    key_ = signed_for(r)
+    want = "AKIDOFAMACHINE" if r.path.startswith("/s3-machine") else "AKIDOFACONTAINER"
+    if key_ and key_[0] == want and r.headers["x-amz-security-token"] == "new":
+        honest_reply(r)
+    else:
+        refuse(r, 403, "AccessDenied")
