@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import functools
 import importlib.abc
+import importlib.util
 import os
 import re
 import sys
 import warnings
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from . import _hdf5
 
@@ -32,9 +33,33 @@ def is_driver_s(name: Any) -> bool:
     return _MISTAKEN.match(os.fsencode(name)) is not None and not os.path.exists(name)
 
 
+# Where HDF5 looks for plugins while HDF5_PLUGIN_PATH is not set, which replaces it: HDF5's own builds, Debian, Fedora,
+# conda. Each libhdf5 knows its own; that of another program cannot be asked.
+_USUAL = ("/usr/local/hdf5/lib/plugin", "/usr/local/lib/plugin",
+          f"/usr/lib/{os.uname().machine}-linux-gnu/hdf5/serial/plugins", "/usr/lib64/hdf5/plugin",
+          os.path.join(sys.prefix, "lib", "hdf5", "plugin"))
+defaults: List[str] = []  # and those of h5py's libhdf5
+
+
+def filters(package: str = "hdf5plugin") -> list[str]:
+    """The directory of a package's filters, if it is installed beside this one. It is not imported."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    places = [os.path.join(p, "plugins") for p in (spec and spec.submodule_search_locations) or []]
+    return [p for p in places if os.path.isdir(p) and ":" not in p]
+
+
 def environment() -> dict[str, str]:
-    others = [p for p in os.environ.get("HDF5_PLUGIN_PATH", "").split(":") if p and p != _hdf5.PLUGIN_DIR]
-    return {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": ":".join([_hdf5.PLUGIN_DIR, *others])}
+    """HDF5_PLUGIN_PATH leads to all that it led to before, and to the driver. HDF5's default is named in it, as what is
+    set replaces it; and netCDF4's filters, whose place that package names only where nothing is set."""
+    others = [p for p in os.environ.get("HDF5_PLUGIN_PATH", "").split(":") if p]
+    if others:
+        others += filters()
+    else:
+        others = [*defaults, *filter(os.path.isdir, _USUAL), *filters(), *filters("netCDF4")]
+    return {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": ":".join(dict.fromkeys([_hdf5.PLUGIN_DIR, *others]))}
 
 
 def _has_driver(extension: str) -> bool:

@@ -18,6 +18,14 @@ NEEDS = (1, 14)
 hid_t = ctypes.c_int64
 
 
+class Unfit(ImportError):
+    """The driver cannot be used with this HDF5. The text says why, and what to do."""
+
+
+INSTEAD = ("Install another h5py (`pip install h5py`, Debian's python3-h5py, conda's h5py); or read the file without the "
+           "driver, by h5py.File(xhdf5.file(url)) or the command `xhdf5 mount`")
+
+
 class Why(ctypes.Structure):
     """H5FDxhdf5_why_t."""
     _fields_ = [("sys_errno", ctypes.c_int), ("text", ctypes.c_char * 768)]
@@ -68,15 +76,20 @@ class Library:
         path = module.__file__ or ""
         self._handle = ctypes.CDLL(path)  # loaded already: this only finds it
         try:
-            get = self._handle.H5get_libversion
-        except AttributeError:
-            raise ImportError(f"xhdf5: {path} shows no libhdf5 (is HDF5 linked into it statically?)") from None
+            self._find(module.__name__)
+        except AttributeError as e:
+            raise Unfit(f"xhdf5: {path} shows no libhdf5 that the driver can use ({e}). Is HDF5 linked into it "
+                        f"statically? {INSTEAD}") from None
+
+    def _find(self, name: str) -> None:
+        """AttributeError: the library lacks a function."""
+        get = self._handle.H5get_libversion
         numbers = [ctypes.c_uint() for _ in range(3)]
         get(*map(ctypes.byref, numbers))
         self.version = tuple(n.value for n in numbers)
         if self.version < NEEDS:
-            raise ImportError(f"xhdf5: {module.__name__} has HDF5 {'.'.join(map(str, self.version))}; "
-                              f"the driver needs {NEEDS[0]}.{NEEDS[1]} or newer")
+            raise Unfit(f"xhdf5: {name} has HDF5 {'.'.join(map(str, self.version))}; the driver needs "
+                        f"{NEEDS[0]}.{NEEDS[1]} or newer. {INSTEAD}")
         self._address = ctypes.cast(get, ctypes.c_void_p)
         self._set_driver_by_name = self._handle.H5Pset_driver_by_name
         self._set_driver_by_name.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_char_p]
@@ -84,6 +97,11 @@ class Library:
         self._is_registered.argtypes = [ctypes.c_char_p]
         self._has_connector = self._handle.H5VLis_connector_registered_by_name
         self._has_connector.argtypes = [ctypes.c_char_p]
+        self._plugin_dir = self._handle.H5PLget
+        self._plugin_dir.argtypes = [ctypes.c_uint, ctypes.c_char_p, ctypes.c_size_t]
+        self._plugin_dir.restype = ctypes.c_ssize_t
+        self._plugin_dirs = self._handle.H5PLsize
+        self._plugin_dirs.argtypes = [ctypes.POINTER(ctypes.c_uint)]
         self._walk_errors = self._handle.H5Ewalk2
         self._walk_errors.argtypes = [hid_t, ctypes.c_int, _Visit, ctypes.c_void_p]
 
@@ -114,11 +132,22 @@ class Library:
         """Whether the library knows the driver, from its environment or from `register`."""
         return bool(self._is_registered(b"xhdf5") > 0)
 
+    def plugin_dirs(self) -> list[str]:
+        """Where the library looks for plugins now: HDF5_PLUGIN_PATH as it was at its start, or its own default, and what
+        the program has added."""
+        n, text, found = ctypes.c_uint(), ctypes.create_string_buffer(4097), []
+        self._plugin_dirs(ctypes.byref(n))
+        for i in range(n.value):
+            if 0 < self._plugin_dir(i, text, len(text)) < len(text):
+                found.append(os.fsdecode(text.value))
+        return found
+
     def register(self) -> None:
         """The driver becomes known to the library, under the name xhdf5."""
         with self._meant():
             if plugin.H5FD_xhdf5_init() < 0:
-                raise RuntimeError("xhdf5: HDF5 did not take the driver")
+                raise Unfit(f"xhdf5: HDF5 {'.'.join(map(str, self.version))} did not take the driver: "
+                            f"{'; '.join(self._errors()) or 'it does not say why'}. {INSTEAD}")
 
     def set_driver(self, fapl: int, config: str) -> None:
         """Files opened with this list use the driver, with options as HDF5_DRIVER_CONFIG has them."""
