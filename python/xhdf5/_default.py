@@ -1,6 +1,7 @@
 """The driver as the default of libraries that read it from the environment when they start."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.util
@@ -64,9 +65,11 @@ def environment() -> dict[str, str]:
 
 def _has_driver(extension: str) -> bool:
     """Whether the HDF5 of an imported package took the driver from the environment when it started."""
+    lock = getattr(sys.modules.get("h5py._objects"), "phil", None) or contextlib.nullcontext()
     try:
-        return _hdf5.Library(sys.modules[extension]).has_driver()
-    except (KeyError, OSError, ImportError, AttributeError):
+        with lock:    # the library may be h5py's
+            return _hdf5.Library(sys.modules[extension]).is_default()
+    except (KeyError, OSError, ImportError):
         return False
 
 
@@ -90,14 +93,19 @@ def refuse_broken(library: _hdf5.Library) -> None:
                           "or unset HDF5_DRIVER")
 
 
+def _warn_late(name: str, level: int) -> None:
+    warnings.warn(f"xhdf5.enable() came after the HDF5 of {name} had started: {name} opens no URLs in this process. Where "
+                  "it shares h5py's HDF5 (conda, Debian), `import xhdf5` starts it: set HDF5_DRIVER=xhdf5 in the "
+                  'environment before, or in the shell with eval "$(python3 -m xhdf5)"', RuntimeWarning, stacklevel=level)
+
+
 def enable() -> None:
     global _before
     if _before is not None:
         return
     for name, extension in (("netCDF4", "netCDF4._netCDF4"), ("tables", "tables.hdf5extension")):
         if name in sys.modules and not _has_driver(extension):
-            warnings.warn(f"{name} was imported before xhdf5.enable(): it opens no URLs in this process",
-                          RuntimeWarning, stacklevel=3)
+            _warn_late(name, 4)
     wanted = environment()
     _before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
@@ -157,7 +165,10 @@ class _Tables(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self.loader.exec_module(module)
-        _admit_urls(module)
+        if _has_driver("tables.utilsextension"):
+            _admit_urls(module)
+        else:
+            _warn_late("tables", 2)
 
 
 _tables = _Tables()

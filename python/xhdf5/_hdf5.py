@@ -77,7 +77,7 @@ class Library:
         self._handle = ctypes.CDLL(path)  # loaded already: this only finds it
         try:
             self._find(module.__name__)
-        except AttributeError as e:
+        except (AttributeError, ValueError) as e:    # of a function, of a variable
             raise Unfit(f"xhdf5: {path} shows no libhdf5 that the driver can use ({e}). Is HDF5 linked into it "
                         f"statically? {INSTEAD}") from None
 
@@ -102,6 +102,12 @@ class Library:
         self._plugin_dir.restype = ctypes.c_ssize_t
         self._plugin_dirs = self._handle.H5PLsize
         self._plugin_dirs.argtypes = [ctypes.POINTER(ctypes.c_uint)]
+        self._new_list, self._driver_of, self._end_list = (
+            self._handle.H5Pcreate, self._handle.H5Pget_driver, self._handle.H5Pclose)
+        for function in self._new_list, self._driver_of, self._end_list:
+            function.argtypes, function.restype = [hid_t], hid_t
+        self._end_list.restype = ctypes.c_int
+        self._file_access = hid_t.in_dll(self._handle, "H5P_CLS_FILE_ACCESS_ID_g")
         self._walk_errors = self._handle.H5Ewalk2
         self._walk_errors.argtypes = [hid_t, ctypes.c_int, _Visit, ctypes.c_void_p]
 
@@ -131,6 +137,18 @@ class Library:
     def has_driver(self) -> bool:
         """Whether the library knows the driver, from its environment or from `register`."""
         return bool(self._is_registered(b"xhdf5") > 0)
+
+    def is_default(self) -> bool:
+        """Whether files go by the driver that are opened without a word of one: as the environment said when the library
+        started. It starts once, for all packages that are linked with it."""
+        if not (self.has_started() and self.has_driver()):
+            return False
+        lists = [self._new_list(self._file_access.value) for _ in range(2)]
+        self.set_driver(lists[1], "")
+        drivers = [self._driver_of(fapl) for fapl in lists]
+        for fapl in lists:
+            self._end_list(fapl)
+        return drivers[0] == drivers[1]
 
     def plugin_dirs(self) -> list[str]:
         """Where the library looks for plugins now: HDF5_PLUGIN_PATH as it was at its start, or its own default, and what

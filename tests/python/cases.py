@@ -753,7 +753,7 @@ def enabled_late():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         xhdf5.enable()
-    assert [w.category for w in seen] == [RuntimeWarning] and "tables was imported before" in str(seen[0].message), seen
+    assert [w.category for w in seen] == [RuntimeWarning] and "after the HDF5 of tables had started" in str(seen[0].message), seen
     assert seen[0].filename == __file__
 
 
