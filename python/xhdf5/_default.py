@@ -103,14 +103,15 @@ def enable() -> None:
     global _before
     if _before is not None:
         return
-    for name, extension in (("netCDF4", "netCDF4._netCDF4"), ("tables", "tables.hdf5extension")):
-        if name in sys.modules and not _has_driver(extension):
-            _warn_late(name, 4)
+    late = [name for name, extension in (("netCDF4", "netCDF4._netCDF4"), ("tables", "tables.hdf5extension"))
+            if name in sys.modules and not _has_driver(extension)]
+    for name in late:
+        _warn_late(name, 4)
     wanted = environment()
     _before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     for name in ("tables.utils", "tables.hdf5extension"):
-        if name in sys.modules:
+        if name in sys.modules and "tables" not in late:
             _admit_urls(sys.modules[name])
     sys.meta_path.insert(0, _tables)
 
