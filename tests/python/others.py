@@ -264,6 +264,35 @@ def virtualizarr():
     assert found[0] == found[1] and len(found[0]["refs"]) > 60
 
 
+def fsspec():
+    """fsspec's protocol xhdf5 before a URL: as a file, in pieces, in xarray and kerchunk; not to be written."""
+    import fsspec as fs
+    import kerchunk.hdf
+    import xarray
+    here, url = pathlib.Path(DATA, "climate.nc"), f"xhdf5::{SERVER}/climate.nc"
+    with fs.open(url, connections=4) as f:
+        assert f.read() == here.read_bytes()
+    system, path = fs.core.url_to_fs(url)
+    assert system.size(path) == here.stat().st_size and system.exists(path) and not system.exists(f"{SERVER}/none.nc")
+    want = here.read_bytes()
+    assert system.cat_ranges([path, path, path], [0, 100, -8], [8, 200, None]) == [want[:8], want[100:200], want[-8:]]
+    assert system.cat_file(path, 3, 9) == want[3:9]
+    found = system.cat_ranges([f"{SERVER}/none.nc", path], 0, 4)
+    assert isinstance(found[0], FileNotFoundError) and found[1] == want[:4], found
+    local = xarray.open_dataset(here, engine="h5netcdf")
+    with xarray.open_dataset(url, engine="h5netcdf") as there:
+        assert there.equals(local)
+    got = kerchunk.hdf.SingleHdf5ToZarr(url).translate()
+    assert len(got["refs"]) > 60
+    for call in (lambda: fs.open(url, "wb").open(), lambda: fs.open(url, conections=4).open()):
+        try:
+            call()
+        except (NotImplementedError, TypeError):
+            pass
+        else:
+            raise AssertionError("it was written, or took an option that there is not")
+
+
 def datatree():
     """open_datatree, and open_groups, of a file with groups."""
     import xarray
