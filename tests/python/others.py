@@ -293,6 +293,29 @@ def fsspec():
             raise AssertionError("it was written, or took an option that there is not")
 
 
+# What opens a URL where the variables are set and nothing of xhdf5 is imported; else words of the error.
+BY_VARIABLES = {
+    "import h5py; f = h5py.File(url)": "",
+    "import h5netcdf; f = h5netcdf.File(url, 'r', backend='h5py')": "",
+    "import h5netcdf; f = h5netcdf.File(url, 'r')": "No module named 'h5pyd'",
+    "import xarray; f = xarray.open_dataset(url, engine='h5netcdf')": "fsspec",
+    "import tables; f = tables.open_file(url)": "does not exist",
+    "import pandas; f = pandas.HDFStore(url, 'r')": "does not exist",
+    "import pynwb; f = pynwb.NWBHDF5IO(url, 'r')": "File does not exist",
+    "import netCDF4; f = netCDF4.Dataset(url)": "NetCDF: I/O failure",
+}
+
+
+def variables():
+    """What a program gets of a URL that has nothing of us but the variables."""
+    import xhdf5
+    env = {**os.environ, **xhdf5.environment()}
+    for code, words in BY_VARIABLES.items():
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", f"url = {SERVER + '/climate.nc'!r}; {code}"], env=env,
+                              capture_output=True, text=True)
+        assert (done.returncode == 0) == (not words) and words in done.stderr, (code, done)
+
+
 def datatree():
     """open_datatree, and open_groups, of a file with groups."""
     import xarray

@@ -19,7 +19,7 @@ import warm_python  # noqa: E402
 
 subprocess.Popen = warm_python.ORDINARY_POPEN
 OTHERS = ("pytables", "pytables_with_h5py", "xarray_h5netcdf", "xarray_engine", "h5netcdf", "netcdf4", "jupyter", "filters",
-          "pandas", "pynwb", "kerchunk", "virtualizarr", "fsspec", "datatree", "workers")
+          "pandas", "pynwb", "kerchunk", "virtualizarr", "fsspec", "variables", "datatree", "workers")
 FILTERS = ("bitshuffle", "blosc", "blosc2", "lz4", "zstd", "zfp")
 CHUNKS = 200            # of each file
 MOST_REQUESTS = 0.2     # for a chunk. How many requests a stream takes depends on the machine's load: 0.05 to 0.1 seen
