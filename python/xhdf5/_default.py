@@ -94,9 +94,10 @@ def refuse_broken(library: _hdf5.Library) -> None:
 
 
 def _warn_late(name: str, level: int) -> None:
-    warnings.warn(f"xhdf5.enable() came after the HDF5 of {name} had started: {name} opens no URLs in this process. Where "
-                  "it shares h5py's HDF5 (conda, Debian), `import xhdf5` starts it: set HDF5_DRIVER=xhdf5 in the "
-                  'environment before, or in the shell with eval "$(python3 -m xhdf5)"', RuntimeWarning, stacklevel=level)
+    warnings.warn(f"xhdf5.enable() came after the HDF5 of {name} had started: {name} opens no URLs in this process. "
+                  "Where it shares h5py's HDF5 (conda, Debian), `import xhdf5` starts it: set HDF5_DRIVER=xhdf5 in the "
+                  'environment before, or in the shell with eval "$(python3 -m xhdf5)"',
+                  RuntimeWarning, stacklevel=level)
 
 
 def enable() -> None:

@@ -22,8 +22,8 @@ class Unfit(ImportError):
     """The driver cannot be used with this HDF5. The text says why, and what to do."""
 
 
-INSTEAD = ("Install another h5py (`pip install h5py`, Debian's python3-h5py, conda's h5py); or read the file without the "
-           "driver, by h5py.File(xhdf5.file(url)) or the command `xhdf5 mount`")
+INSTEAD = ("Install another h5py (`pip install h5py`, Debian's python3-h5py, conda's h5py); or read the file without "
+           "the driver, by h5py.File(xhdf5.file(url)) or the command `xhdf5 mount`")
 
 
 class Why(ctypes.Structure):
@@ -139,8 +139,8 @@ class Library:
         return bool(self._is_registered(b"xhdf5") > 0)
 
     def is_default(self) -> bool:
-        """Whether files go by the driver that are opened without a word of one: as the environment said when the library
-        started. It starts once, for all packages that are linked with it."""
+        """Whether files go by the driver that are opened without a word of one: as the environment said when the
+        library started. It starts once, for all packages that are linked with it."""
         if not (self.has_started() and self.has_driver()):
             return False
         lists = [self._new_list(self._file_access.value) for _ in range(2)]
@@ -151,8 +151,8 @@ class Library:
         return drivers[0] == drivers[1]
 
     def plugin_dirs(self) -> list[str]:
-        """Where the library looks for plugins now: HDF5_PLUGIN_PATH as it was at its start, or its own default, and what
-        the program has added."""
+        """Where the library looks for plugins now: HDF5_PLUGIN_PATH as it was at its start, or its own default, and
+        what the program has added."""
         n, text, found = ctypes.c_uint(), ctypes.create_string_buffer(4097), []
         self._plugin_dirs(ctypes.byref(n))
         for i in range(n.value):

@@ -700,7 +700,7 @@ def plugin_paths():
 
 
 def unfit_hdf5():
-    """An h5py whose HDF5 is too old, another one or linked in: importing does no harm, and what needs it says what to do."""
+    """An h5py whose HDF5 is too old, another one or linked in: importing does no harm; what needs it says what to do."""
     import types
 
     import h5py
@@ -711,8 +711,9 @@ def unfit_hdf5():
         newer = f"{d}/newer.so"
         code = code.replace("*b = 12", "*b = 99")
         subprocess.run(["gcc", "-shared", "-o", newer, "-x", "c", "-"], input=code, text=True, check=True)
-        linked_in = next(m.__file__ for name, m in sys.modules.items() if name.endswith("_multiarray_umath") and m.__file__)
-        for file, words in ((old, ["HDF5 1.12.3", "1.14 or newer"]), (newer, ["shows no libhdf5 that the driver can use"]),
+        linked_in = next(m.__file__ for name, m in sys.modules.items() if name.endswith("_umath") and m.__file__)
+        for file, words in ((old, ["HDF5 1.12.3", "1.14 or newer"]),
+                            (newer, ["shows no libhdf5 that the driver can use"]),
                             (linked_in, ["linked into it statically?"])):
             for name in [n for n in sys.modules if n.split(".")[0] == "xhdf5"]:
                 del sys.modules[name]
@@ -753,7 +754,8 @@ def enabled_late():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         xhdf5.enable()
-    assert [w.category for w in seen] == [RuntimeWarning] and "after the HDF5 of tables had started" in str(seen[0].message), seen
+    assert [w.category for w in seen] == [RuntimeWarning], seen
+    assert "after the HDF5 of tables had started" in str(seen[0].message), seen
     assert seen[0].filename == __file__
 
 

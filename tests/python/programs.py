@@ -18,8 +18,8 @@ import venvs  # noqa: E402
 import warm_python  # noqa: E402
 
 subprocess.Popen = warm_python.ORDINARY_POPEN
-OTHERS = ("pytables", "pytables_with_h5py", "xarray_h5netcdf", "xarray_engine", "h5netcdf", "netcdf4", "jupyter", "filters",
-          "pandas", "pynwb", "kerchunk", "virtualizarr", "fsspec", "variables", "datatree", "workers")
+OTHERS = ("pytables", "pytables_with_h5py", "xarray_h5netcdf", "xarray_engine", "h5netcdf", "netcdf4", "jupyter",
+          "filters", "pandas", "pynwb", "kerchunk", "virtualizarr", "fsspec", "variables", "datatree", "workers")
 FILTERS = ("bitshuffle", "blosc", "blosc2", "lz4", "zstd", "zfp")
 CHUNKS = 200            # of each file
 MOST_REQUESTS = 0.2     # for a chunk. How many requests a stream takes depends on the machine's load: 0.05 to 0.1 seen
@@ -28,7 +28,7 @@ UNUSED = 1.05           # bytes fetched by the file's
 
 
 def counted(python, name, env):
-    """(requests, bytes fetched, bytes not foretold, bytes of the file), all in order, in a process and a shadow of its own."""
+    """(requests, bytes fetched, bytes not foretold, bytes of the file), all in order, in a process of its own."""
     with harness.shadow_dir() as shadow:
         status, out, err = harness.run([python, HERE / "others.py", "count_filter", name],
                                        env | {"XHDF5_SHADOW_DIR": str(shadow)})

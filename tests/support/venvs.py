@@ -40,8 +40,8 @@ def _made(where, what, make):
 
 
 def python(h5py=NEWEST):
-    """The interpreter of a venv with that h5py. The programs are installed once: the venv of an older h5py finds its own
-    h5py first, then what lies beside the newest."""
+    """The interpreter of a venv with that h5py. The programs are installed once: the venv of an older h5py finds its
+    own h5py first, then what lies beside the newest."""
     newest = harness.BUILD / "venv-programs"
     _made(newest, "\n".join(pins()), lambda pip: subprocess.run(
         [pip, "install", "--quiet", "--only-binary", ":all:", f"h5py=={NEWEST}", *pins()], check=True))
