@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError:    # Python 3.10; meson-python brings it there
     import tomli as tomllib
 
-BUILT = {"build", "dist", "__pycache__"}
+BUILT = {"build", "dist", "__pycache__", "ci-logs"}
 
 
 def _files(top):
@@ -28,6 +28,13 @@ def _files(top):
         names[:] = sorted(n for n in names if n not in BUILT and not n.startswith("build-")
                           and not (here / n / "meson-info").exists() and not (here / n / "pyvenv.cfg").exists())
         yield from (here / f for f in sorted(files))
+
+
+def _nobodys(entry):
+    """Who unpacked the archive is not told."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
 
 
 def build_sdist(sdist_directory, config_settings=None):
@@ -46,5 +53,5 @@ def build_sdist(sdist_directory, config_settings=None):
         entry.size = len(info)
         tar.addfile(entry, io.BytesIO(info))
         for file in files:
-            tar.add(file, f"{name}/{file.relative_to(top)}", recursive=False)
+            tar.add(file, f"{name}/{file.relative_to(top)}", recursive=False, filter=_nobodys)
     return f"{name}.tar.gz"

@@ -40,10 +40,13 @@ _USUAL = ("/usr/local/hdf5/lib/plugin", "/usr/local/lib/plugin",
           f"/usr/lib/{os.uname().machine}-linux-gnu/hdf5/serial/plugins", "/usr/lib64/hdf5/plugin",
           os.path.join(sys.prefix, "lib", "hdf5", "plugin"))
 defaults: List[str] = []  # and those of h5py's libhdf5
+NO_PLUGINS = "::"  # as HDF5_PLUGIN_PATH, the user's word that HDF5 shall load none
 
 
 def filters(package: str = "hdf5plugin") -> list[str]:
     """The directory of a package's filters, if it is installed beside this one. It is not imported."""
+    if os.environ.get("HDF5_PLUGIN_PATH") == NO_PLUGINS:
+        return []
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
@@ -55,8 +58,9 @@ def filters(package: str = "hdf5plugin") -> list[str]:
 def environment() -> dict[str, str]:
     """HDF5_PLUGIN_PATH leads to all that it led to before, and to the driver. HDF5's default is named in it, as what is
     set replaces it; and netCDF4's filters, whose place that package names only where nothing is set."""
-    others = [p for p in os.environ.get("HDF5_PLUGIN_PATH", "").split(":") if p]
-    if others:
+    found = os.environ.get("HDF5_PLUGIN_PATH", "")
+    others = [p for p in found.split(":") if p]
+    if others or found == NO_PLUGINS:
         others += filters()
     else:
         others = [*defaults, *filter(os.path.isdir, _USUAL), *filters(), *filters("netCDF4")]

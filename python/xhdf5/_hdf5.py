@@ -22,8 +22,8 @@ class Unfit(ImportError):
     """The driver cannot be used with this HDF5. The text says why, and what to do."""
 
 
-INSTEAD = ("Install another h5py (`pip install h5py`, Debian's python3-h5py, conda's h5py); or read the file without "
-           "the driver, by h5py.File(xhdf5.file(url)) or the command `xhdf5 mount`")
+INSTEAD = ("Install another h5py (`pip install h5py`, or a system's with a shared HDF5), or read the file without the "
+           "driver: h5py.File(xhdf5.file(url))")
 
 
 class Why(ctypes.Structure):

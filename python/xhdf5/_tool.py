@@ -31,11 +31,13 @@ def main() -> NoReturn:
         return ":".join([first, *filter(None, [os.environ.get(name)])])
 
     # It finds the filters that h5py finds, and hdf5plugin's.
-    plugins = dict.fromkeys([*_h5py.library.plugin_dirs(), *_default.filters()])
+    plugins = ":".join(dict.fromkeys([*_h5py.library.plugin_dirs(), *_default.filters()]))
+    if os.environ.get("HDF5_PLUGIN_PATH") == _default.NO_PLUGINS:
+        plugins = _default.NO_PLUGINS
 
     # What libhdf5 is linked with lies beside it, and not every wheel's says so. HDF5 would end a program that was built
     # with the headers of another version than it runs with; what the tool calls is the same from 1.14 to 2.x.
     os.execve(TOOL, ["xhdf5", *sys.argv[1:]],
               {**os.environ, "LD_PRELOAD": before("LD_PRELOAD", library), "HDF5_DISABLE_VERSION_CHECK": "2",
-               "HDF5_PLUGIN_PATH": ":".join(plugins),
+               "HDF5_PLUGIN_PATH": plugins,
                "LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", os.path.dirname(library))})

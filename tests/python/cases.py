@@ -687,6 +687,7 @@ def plugin_paths():
             assert os.path.exists(f"{ours}/libhdf5_vfd_xhdf5.so")
             assert usual and others[:len(usual)] == usual and others[-2:] == beside, others
             assert python(how, HDF5_PLUGIN_PATH="/my/filters:/more") == [ours, "/my/filters", "/more", beside[0]]
+            assert python(how, HDF5_PLUGIN_PATH="::") == [ours]     # HDF5's word for no plugins
             again = ":".join([ours, *others])     # in a shell that has it already
             assert python(how, HDF5_PLUGIN_PATH=again) == again.split(":")
         for set_before in {}, {"HDF5_PLUGIN_PATH": "/my/filters"}:
@@ -720,7 +721,7 @@ def unfit_hdf5():
             h5py.defs = types.ModuleType("h5py.defs")
             h5py.defs.__file__ = file
             import xhdf5
-            words += ["pip install h5py", "xhdf5.file(url)", "xhdf5 mount"]
+            words += ["pip install h5py", "h5py.File(xhdf5.file(url))"]
             raises(ImportError, words, xhdf5.open, URL, **OPTIONS)
             raises(ImportError, words, h5py.File, URL, driver="xhdf5")
             raises(ImportError, words, xhdf5.expect, [URL])

@@ -54,6 +54,7 @@ def main():
             with tarfile.open(made[0]) as tar:
                 names = {n.split("/", 1)[1] for n in tar.getnames()}
                 top = {n.split("/", 1)[0] for n in tar.getnames()}
+                assert {(e.uid, e.uname) for e in tar} == {(0, "")}
             assert top == {made[0].name.removesuffix(".tar.gz")}, top
             assert {"PKG-INFO", "pyproject.toml", "LICENSE", "vfd/driver.c", "python/sdist/backend.py"} <= names, names
             assert not [n for n in names if n.startswith(("build/", "dist/", ".git/"))], names
