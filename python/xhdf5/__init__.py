@@ -26,14 +26,32 @@ if TYPE_CHECKING:
     import h5py
 
 _default.help_environment()  # before h5py's HDF5 reads it
-try:
-    from . import _h5py
-except ModuleNotFoundError as e:
-    if e.name != "h5py":
-        raise
-    _h5py = None  # type: ignore[assignment]
-else:
-    _h5py.register()
+
+
+def _teach_h5py() -> tuple[Any, str]:
+    """What h5py has been taught, or None and the reason: then what needs h5py raises it, and only then."""
+    try:
+        import h5py
+    except ModuleNotFoundError as e:
+        if e.name == "h5py":
+            return None, "xhdf5: this needs h5py; `pip install h5py`, then start Python anew"
+        return None, f"xhdf5: h5py cannot be imported: {e}"
+    except ImportError as e:
+        return None, f"xhdf5: h5py cannot be imported: {e}"
+    try:
+        from . import _h5py
+        _h5py.register()
+    except _hdf5.Unfit as e:
+        why = str(e)
+
+        def refuse(plist: Any, **options: Any) -> None:
+            raise ImportError(why)
+        h5py.register_driver("xhdf5", refuse)
+        return None, why
+    return _h5py, ""
+
+
+_h5py, _why_not = _teach_h5py()
 
 __version__ = VERSION
 __all__ = ["open", "file", "expect", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment",
@@ -42,8 +60,8 @@ __all__ = ["open", "file", "expect", "prefetch", "stats", "commit", "discard", "
 
 def _with_h5py() -> ModuleType:
     if _h5py is None:
-        raise ImportError("xhdf5: this needs h5py; `pip install h5py`, then start Python anew", name="h5py")
-    return _h5py
+        raise ImportError(_why_not, name="h5py")
+    return cast(ModuleType, _h5py)
 
 
 def open(name: Union[str, bytes, os.PathLike[str]], mode: str = "r", **options: Any) -> h5py.File:

@@ -1,15 +1,17 @@
 """The driver as the default of libraries that read it from the environment when they start."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.abc
+import importlib.util
 import os
 import re
 import sys
 import warnings
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from . import _hdf5
 
@@ -32,16 +34,46 @@ def is_driver_s(name: Any) -> bool:
     return _MISTAKEN.match(os.fsencode(name)) is not None and not os.path.exists(name)
 
 
+# Where HDF5 looks for plugins while HDF5_PLUGIN_PATH is not set, which replaces it: HDF5's own builds, Debian, Fedora,
+# conda. Each libhdf5 knows its own; that of another program cannot be asked.
+_USUAL = ("/usr/local/hdf5/lib/plugin", "/usr/local/lib/plugin",
+          f"/usr/lib/{os.uname().machine}-linux-gnu/hdf5/serial/plugins", "/usr/lib64/hdf5/plugin",
+          os.path.join(sys.prefix, "lib", "hdf5", "plugin"))
+defaults: List[str] = []  # and those of h5py's libhdf5
+NO_PLUGINS = "::"  # as HDF5_PLUGIN_PATH, the user's word that HDF5 shall load none
+
+
+def filters(package: str = "hdf5plugin") -> list[str]:
+    """The directory of a package's filters, if it is installed beside this one. It is not imported."""
+    if os.environ.get("HDF5_PLUGIN_PATH") == NO_PLUGINS:
+        return []
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    places = [os.path.join(p, "plugins") for p in (spec and spec.submodule_search_locations) or []]
+    return [p for p in places if os.path.isdir(p) and ":" not in p]
+
+
 def environment() -> dict[str, str]:
-    others = [p for p in os.environ.get("HDF5_PLUGIN_PATH", "").split(":") if p and p != _hdf5.PLUGIN_DIR]
-    return {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": ":".join([_hdf5.PLUGIN_DIR, *others])}
+    """HDF5_PLUGIN_PATH leads to all that it led to before, and to the driver. HDF5's default is named in it, as what is
+    set replaces it; and netCDF4's filters, whose place that package names only where nothing is set."""
+    found = os.environ.get("HDF5_PLUGIN_PATH", "")
+    others = [p for p in found.split(":") if p]
+    if others or found == NO_PLUGINS:
+        others += filters()
+    else:
+        others = [*defaults, *filter(os.path.isdir, _USUAL), *filters(), *filters("netCDF4")]
+    return {"HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": ":".join(dict.fromkeys([_hdf5.PLUGIN_DIR, *others]))}
 
 
 def _has_driver(extension: str) -> bool:
     """Whether the HDF5 of an imported package took the driver from the environment when it started."""
+    lock = getattr(sys.modules.get("h5py._objects"), "phil", None) or contextlib.nullcontext()
     try:
-        return _hdf5.Library(sys.modules[extension]).has_driver()
-    except (KeyError, OSError, ImportError, AttributeError):
+        with lock:    # the library may be h5py's
+            return _hdf5.Library(sys.modules[extension]).is_default()
+    except (KeyError, OSError, ImportError):
         return False
 
 
@@ -65,19 +97,26 @@ def refuse_broken(library: _hdf5.Library) -> None:
                           "or unset HDF5_DRIVER")
 
 
+def _warn_late(name: str, level: int) -> None:
+    warnings.warn(f"xhdf5.enable() came after the HDF5 of {name} had started: {name} opens no URLs in this process. "
+                  "Where it shares h5py's HDF5 (conda, Debian), `import xhdf5` starts it: set HDF5_DRIVER=xhdf5 in the "
+                  'environment before, or in the shell with eval "$(python3 -m xhdf5)"',
+                  RuntimeWarning, stacklevel=level)
+
+
 def enable() -> None:
     global _before
     if _before is not None:
         return
-    for name, extension in (("netCDF4", "netCDF4._netCDF4"), ("tables", "tables.hdf5extension")):
-        if name in sys.modules and not _has_driver(extension):
-            warnings.warn(f"{name} was imported before xhdf5.enable(): it opens no URLs in this process",
-                          RuntimeWarning, stacklevel=3)
+    late = [name for name, extension in (("netCDF4", "netCDF4._netCDF4"), ("tables", "tables.hdf5extension"))
+            if name in sys.modules and not _has_driver(extension)]
+    for name in late:
+        _warn_late(name, 4)
     wanted = environment()
     _before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     for name in ("tables.utils", "tables.hdf5extension"):
-        if name in sys.modules:
+        if name in sys.modules and "tables" not in late:
             _admit_urls(sys.modules[name])
     sys.meta_path.insert(0, _tables)
 
@@ -132,7 +171,10 @@ class _Tables(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         self.loader.exec_module(module)
-        _admit_urls(module)
+        if _has_driver("tables.utilsextension"):
+            _admit_urls(module)
+        else:
+            _warn_late("tables", 2)
 
 
 _tables = _Tables()

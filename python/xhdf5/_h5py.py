@@ -13,7 +13,7 @@ from h5py import defs, h5f, h5fd, h5p, h5s
 from h5py._hl import selections
 from h5py._objects import phil
 
-from . import _hdf5
+from . import _default, _hdf5
 from ._default import is_driver_s, is_url, refuse_broken
 from ._options import written
 
@@ -53,6 +53,7 @@ def register() -> None:
     with phil:
         refuse_broken(library)
         library.register()
+        _default.defaults[:] = [] if os.environ.get("HDF5_PLUGIN_PATH") else library.plugin_dirs()
     h5py.register_driver("xhdf5", _set_fapl)
     guard_with()
 

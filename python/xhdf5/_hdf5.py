@@ -18,6 +18,14 @@ NEEDS = (1, 14)
 hid_t = ctypes.c_int64
 
 
+class Unfit(ImportError):
+    """The driver cannot be used with this HDF5. The text says why, and what to do."""
+
+
+INSTEAD = ("Install another h5py (`pip install h5py`, or a system's with a shared HDF5), or read the file without the "
+           "driver: h5py.File(xhdf5.file(url))")
+
+
 class Why(ctypes.Structure):
     """H5FDxhdf5_why_t."""
     _fields_ = [("sys_errno", ctypes.c_int), ("text", ctypes.c_char * 768)]
@@ -68,15 +76,20 @@ class Library:
         path = module.__file__ or ""
         self._handle = ctypes.CDLL(path)  # loaded already: this only finds it
         try:
-            get = self._handle.H5get_libversion
-        except AttributeError:
-            raise ImportError(f"xhdf5: {path} shows no libhdf5 (is HDF5 linked into it statically?)") from None
+            self._find(module.__name__)
+        except (AttributeError, ValueError) as e:    # of a function, of a variable
+            raise Unfit(f"xhdf5: {path} shows no libhdf5 that the driver can use ({e}). Is HDF5 linked into it "
+                        f"statically? {INSTEAD}") from None
+
+    def _find(self, name: str) -> None:
+        """AttributeError: the library lacks a function."""
+        get = self._handle.H5get_libversion
         numbers = [ctypes.c_uint() for _ in range(3)]
         get(*map(ctypes.byref, numbers))
         self.version = tuple(n.value for n in numbers)
         if self.version < NEEDS:
-            raise ImportError(f"xhdf5: {module.__name__} has HDF5 {'.'.join(map(str, self.version))}; "
-                              f"the driver needs {NEEDS[0]}.{NEEDS[1]} or newer")
+            raise Unfit(f"xhdf5: {name} has HDF5 {'.'.join(map(str, self.version))}; the driver needs "
+                        f"{NEEDS[0]}.{NEEDS[1]} or newer. {INSTEAD}")
         self._address = ctypes.cast(get, ctypes.c_void_p)
         self._set_driver_by_name = self._handle.H5Pset_driver_by_name
         self._set_driver_by_name.argtypes = [hid_t, ctypes.c_char_p, ctypes.c_char_p]
@@ -84,6 +97,17 @@ class Library:
         self._is_registered.argtypes = [ctypes.c_char_p]
         self._has_connector = self._handle.H5VLis_connector_registered_by_name
         self._has_connector.argtypes = [ctypes.c_char_p]
+        self._plugin_dir = self._handle.H5PLget
+        self._plugin_dir.argtypes = [ctypes.c_uint, ctypes.c_char_p, ctypes.c_size_t]
+        self._plugin_dir.restype = ctypes.c_ssize_t
+        self._plugin_dirs = self._handle.H5PLsize
+        self._plugin_dirs.argtypes = [ctypes.POINTER(ctypes.c_uint)]
+        self._new_list, self._driver_of, self._end_list = (
+            self._handle.H5Pcreate, self._handle.H5Pget_driver, self._handle.H5Pclose)
+        for function in self._new_list, self._driver_of, self._end_list:
+            function.argtypes, function.restype = [hid_t], hid_t
+        self._end_list.restype = ctypes.c_int
+        self._file_access = hid_t.in_dll(self._handle, "H5P_CLS_FILE_ACCESS_ID_g")
         self._walk_errors = self._handle.H5Ewalk2
         self._walk_errors.argtypes = [hid_t, ctypes.c_int, _Visit, ctypes.c_void_p]
 
@@ -114,11 +138,34 @@ class Library:
         """Whether the library knows the driver, from its environment or from `register`."""
         return bool(self._is_registered(b"xhdf5") > 0)
 
+    def is_default(self) -> bool:
+        """Whether files go by the driver that are opened without a word of one: as the environment said when the
+        library started. It starts once, for all packages that are linked with it."""
+        if not (self.has_started() and self.has_driver()):
+            return False
+        lists = [self._new_list(self._file_access.value) for _ in range(2)]
+        self.set_driver(lists[1], "")
+        drivers = [self._driver_of(fapl) for fapl in lists]
+        for fapl in lists:
+            self._end_list(fapl)
+        return drivers[0] == drivers[1]
+
+    def plugin_dirs(self) -> list[str]:
+        """Where the library looks for plugins now: HDF5_PLUGIN_PATH as it was at its start, or its own default, and
+        what the program has added."""
+        n, text, found = ctypes.c_uint(), ctypes.create_string_buffer(4097), []
+        self._plugin_dirs(ctypes.byref(n))
+        for i in range(n.value):
+            if 0 < self._plugin_dir(i, text, len(text)) < len(text):
+                found.append(os.fsdecode(text.value))
+        return found
+
     def register(self) -> None:
         """The driver becomes known to the library, under the name xhdf5."""
         with self._meant():
             if plugin.H5FD_xhdf5_init() < 0:
-                raise RuntimeError("xhdf5: HDF5 did not take the driver")
+                raise Unfit(f"xhdf5: HDF5 {'.'.join(map(str, self.version))} did not take the driver: "
+                            f"{'; '.join(self._errors()) or 'it does not say why'}. {INSTEAD}")
 
     def set_driver(self, fapl: int, config: str) -> None:
         """Files opened with this list use the driver, with options as HDF5_DRIVER_CONFIG has them."""

@@ -19,9 +19,9 @@ def _fail(why: str) -> NoReturn:
 
 
 def main() -> NoReturn:
-    from . import _h5py
+    from . import _default, _h5py, _why_not
     if _h5py is None:
-        _fail("the command needs h5py, whose HDF5 it uses: pip install h5py")
+        _fail(f"the command needs h5py, whose HDF5 it uses: {_why_not.split('xhdf5: ', 1)[-1]}")
     library = _h5py.library.path()
     if not os.access(TOOL, os.X_OK):
         _fail(f"{TOOL} is not there, or may not be run (a file system mounted noexec?)")
@@ -30,8 +30,14 @@ def main() -> NoReturn:
     def before(name: str, first: str) -> str:
         return ":".join([first, *filter(None, [os.environ.get(name)])])
 
+    # It finds the filters that h5py finds, and hdf5plugin's.
+    plugins = ":".join(dict.fromkeys([*_h5py.library.plugin_dirs(), *_default.filters()]))
+    if os.environ.get("HDF5_PLUGIN_PATH") == _default.NO_PLUGINS:
+        plugins = _default.NO_PLUGINS
+
     # What libhdf5 is linked with lies beside it, and not every wheel's says so. HDF5 would end a program that was built
     # with the headers of another version than it runs with; what the tool calls is the same from 1.14 to 2.x.
     os.execve(TOOL, ["xhdf5", *sys.argv[1:]],
               {**os.environ, "LD_PRELOAD": before("LD_PRELOAD", library), "HDF5_DISABLE_VERSION_CHECK": "2",
+               "HDF5_PLUGIN_PATH": plugins,
                "LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", os.path.dirname(library))})

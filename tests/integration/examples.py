@@ -2,18 +2,17 @@
 """The examples of docs/examples that need more than the box's Python: their answers are those of the local file. Prints TAP.
 
 usage: examples.py mpi MPIEXEC MPI_SLABS | examples.py gzip | examples.py xarray
-The last one makes a venv of xarray and h5netcdf from pip, once a build directory.
+The last one makes a venv of programs from pip, once a build directory (tests/support/venvs.py).
 """
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
-import tomllib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
+import venvs  # noqa: E402
 
 MAKE_IMAGES = """
 import h5py, numpy as np
@@ -80,33 +79,8 @@ print(len(here) if here else "all")"""
                 assert got == (0, "all\n", ""), got
 
 
-def venv():
-    """A Python with xarray, made when it is not there."""
-    where = harness.BUILD / "venv-xarray"
-    if not (where / "ready").exists():
-        pins = [w for w in (harness.TOP / "containers/wheel-tried.txt").read_text().split()
-                if re.match(r"(xarray|h5netcdf|dask|distributed)==", w)]
-        subprocess.run([sys.executable, "-m", "venv", "--clear", where], check=True)
-        subprocess.run([where / "bin/pip", "install", "--quiet", "--only-binary", ":all:", "h5py==3.16.0", *pins],
-                       check=True)
-        install_engine(where)
-        (where / "ready").touch()
-    return where / "bin/python"
-
-
-def install_engine(where):
-    """What pip would tell other packages of this one, which is the build directory's."""
-    project = tomllib.loads((harness.TOP / "pyproject.toml").read_text())["project"]
-    info = next(where.glob("lib/python3*/site-packages")) / "xhdf5-0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: xhdf5\nVersion: 0\n")
-    (info / "entry_points.txt").write_text("".join(
-        f"[{group}]\n" + "".join(f"{name} = {what}\n" for name, what in points.items())
-        for group, points in project["entry-points"].items()))
-
-
 def xarray(tap, data):
-    python, program = venv(), harness.TOP / "docs/examples/climate_slice.py"
+    python, program = venvs.python(), harness.TOP / "docs/examples/climate_slice.py"
     status, _, err = harness.run([python, "-c", MAKE_CLIMATE], harness.clean_env(), cwd=data)
     assert status == 0, err
     for kind in "nginx", "xrootd":

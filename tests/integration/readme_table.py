@@ -19,7 +19,8 @@ A program that uses HDF5 1.14 or later reads https://, http:// and s3:// URLs as
 .B HDF5_DRIVER=xhdf5
 and
 .B HDF5_PLUGIN_PATH
-names the directory of the driver. Local files go on working.
+names the directory of the driver, before those of filters: HDF5's own is not looked into when this variable is set.
+Local files go on working.
 .SH OPTIONS
 Each option is set by
 .BI XHDF5_ NAME

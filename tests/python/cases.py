@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 
@@ -663,6 +664,74 @@ def wrong_path():
     assert (done.returncode, done.stdout, done.stderr) == (0, "12\n", ""), done  # HDF5 had started
 
 
+def plugin_paths():
+    """HDF5_PLUGIN_PATH is extended: HDF5's own directory, the user's, hdf5plugin's and netCDF4's filters stay in it."""
+    with tempfile.TemporaryDirectory() as site:
+        beside = [f"{site}/{name}/plugins" for name in ("hdf5plugin", "netCDF4")]
+        for path in beside:
+            os.makedirs(path)
+            pathlib.Path(path).with_name("__init__.py").write_text("raise SystemExit('it was imported')\n")
+        env = {**os.environ, "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{site}"}
+        env.pop("HDF5_PLUGIN_PATH", None)
+
+        def python(code, **more):
+            done = subprocess.run([sys.executable, "-c", code], env=env | more, capture_output=True, text=True)
+            assert done.returncode == 0 and not done.stderr, done
+            return [p for p in done.stdout.strip().split(":") if p]
+        asked = "print(':'.join(os.fsdecode(h5py.h5pl.get(i)) for i in range(h5py.h5pl.size())))"
+        usual = python(f"import os, h5py; {asked}")
+        shown = "import os, runpy; runpy.run_module('xhdf5', run_name='__main__')"
+        for how in ("import xhdf5; print(xhdf5.environment()['HDF5_PLUGIN_PATH'])",
+                    "import os, xhdf5; xhdf5.enable(); print(os.environ['HDF5_PLUGIN_PATH'])"):
+            ours, *others = python(how)
+            assert os.path.exists(f"{ours}/libhdf5_vfd_xhdf5.so")
+            assert usual and others[:len(usual)] == usual and others[-2:] == beside, others
+            assert python(how, HDF5_PLUGIN_PATH="/my/filters:/more") == [ours, "/my/filters", "/more", beside[0]]
+            assert python(how, HDF5_PLUGIN_PATH="::") == [ours]     # HDF5's word for no plugins
+            again = ":".join([ours, *others])     # in a shell that has it already
+            assert python(how, HDF5_PLUGIN_PATH=again) == again.split(":")
+        for set_before in {}, {"HDF5_PLUGIN_PATH": "/my/filters"}:
+            want = "/my/filters" if set_before else usual[-1]
+            for line in python(shown, **set_before)[-1:]:
+                assert line == beside[0 if set_before else 1], line
+            # h5py looks there too where the driver comes from the environment and the path does not lead to it
+            found = python(f"import os, xhdf5, h5py; {asked}", HDF5_DRIVER="xhdf5", **set_before)
+            assert found[0] == ours and beside[0] in found, found
+            assert not (set_before or os.path.isdir(want)) or want in found, found
+
+
+def unfit_hdf5():
+    """An h5py whose HDF5 is too old, another one or linked in: importing does no harm; what needs it says what to do."""
+    import types
+
+    import h5py
+    with tempfile.TemporaryDirectory() as d:
+        old = f"{d}/old.so"
+        code = "int H5get_libversion(unsigned *a, unsigned *b, unsigned *c) { *a = 1; *b = 12; *c = 3; return 0; }"
+        subprocess.run(["gcc", "-shared", "-o", old, "-x", "c", "-"], input=code, text=True, check=True)
+        newer = f"{d}/newer.so"
+        code = code.replace("*b = 12", "*b = 99")
+        subprocess.run(["gcc", "-shared", "-o", newer, "-x", "c", "-"], input=code, text=True, check=True)
+        linked_in = next(m.__file__ for name, m in sys.modules.items() if name.endswith("_umath") and m.__file__)
+        for file, words in ((old, ["HDF5 1.12.3", "1.14 or newer"]),
+                            (newer, ["shows no libhdf5 that the driver can use"]),
+                            (linked_in, ["linked into it statically?"])):
+            for name in [n for n in sys.modules if n.split(".")[0] == "xhdf5"]:
+                del sys.modules[name]
+            h5py.defs = types.ModuleType("h5py.defs")
+            h5py.defs.__file__ = file
+            import xhdf5
+            words += ["pip install h5py", "h5py.File(xhdf5.file(url))"]
+            raises(ImportError, words, xhdf5.open, URL, **OPTIONS)
+            raises(ImportError, words, h5py.File, URL, driver="xhdf5")
+            raises(ImportError, words, xhdf5.expect, [URL])
+            with h5py.File(xhdf5.file(URL, **OPTIONS)) as f:
+                assert f["images"].shape[0] == 12
+            xhdf5.enable()
+            assert xhdf5.environment()["HDF5_DRIVER"] == os.environ["HDF5_DRIVER"] == "xhdf5"
+            xhdf5.disable()
+
+
 def other_options():
     """A URL that is open already is opened with other options: the first ones hold, and a line says so, once."""
     code = ("import os, sys, xhdf5\n"
@@ -686,7 +755,8 @@ def enabled_late():
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         xhdf5.enable()
-    assert [w.category for w in seen] == [RuntimeWarning] and "tables was imported before" in str(seen[0].message), seen
+    assert [w.category for w in seen] == [RuntimeWarning], seen
+    assert "after the HDF5 of tables had started" in str(seen[0].message), seen
     assert seen[0].filename == __file__
 
 

@@ -2,12 +2,16 @@
 
 usage: others.py CASE    with SERVER (its URL) and CACERT of one that has climate.nc and table.h5, DATA its directory
        others.py make    writes these two into DATA
+       others.py make_more    and what the cases from `filters` on read
 """
 import os
+import pathlib
+import subprocess
 import sys
 import warnings
 
 SERVER, DATA = os.environ.get("SERVER"), os.environ["DATA"]
+DUMPS = [d for d in os.environ.get("DUMPS", "").split(":") if d]    # h5dump of several versions
 os.environ["XHDF5_CA_BUNDLE"] = os.environ.get("CACERT", "")
 
 
@@ -28,6 +32,34 @@ def make():
     with tables.open_file(f"{DATA}/table.h5", "w") as f:
         f.create_array("/", "array", rng.normal(size=100000))
         f.create_table("/", "table", np.rec.array(rng.normal(size=(1000, 2)), dtype=[("x", "f8")]))
+
+
+FILTERS = ("bitshuffle", "blosc", "blosc2", "lz4", "zstd", "zfp")
+
+
+def make_more():
+    """Each filter's file has the same numbers, in as many chunks, as gzip's."""
+    import datetime
+
+    import h5py
+    import hdf5plugin as p
+    import numpy as np
+    import pandas
+    import pynwb
+    values = np.random.default_rng(2).integers(0, 4096, (200, 128, 256)).astype("i4")
+    kinds = dict(zip(FILTERS, (p.Bitshuffle(), p.Blosc(), p.Blosc2(), p.LZ4(), p.Zstd(), p.Zfp(reversible=True))))
+    for name, kind in {**kinds, "gzip": "gzip"}.items():
+        with h5py.File(f"{DATA}/{name}.h5", "w") as f:
+            f.create_dataset("values", data=values, chunks=(1, 128, 256), compression=kind, shuffle=name == "gzip")
+    pandas.DataFrame({"x": np.arange(5000.0), "s": ["a", "b"] * 2500}).to_hdf(
+        f"{DATA}/frame.h5", key="frame", format="table")
+    session = pynwb.NWBFile("a session", "id", datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc))
+    session.add_acquisition(pynwb.TimeSeries(name="trace", data=np.arange(100000.0), unit="V", rate=10.0))
+    with pynwb.NWBHDF5IO(f"{DATA}/session.nwb", "w") as io:
+        io.write(session)
+    with h5py.File(f"{DATA}/tree.nc", "w") as f:
+        for name in "a", "b/c":
+            f.create_group(name)["x"] = np.arange(5.0)
 
 
 def pytables():
@@ -119,6 +151,207 @@ def xarray_engine():
         assert "conections" in str(e)
     else:
         raise AssertionError("an option that there is not")
+
+
+def filters():
+    """hdf5plugin's filters: driver="xhdf5", xarray's engine, as bytes, the driver's variables, and the command."""
+    import h5py
+    import hdf5plugin
+    import xarray
+    import xhdf5
+    with h5py.File(f"{DATA}/gzip.h5") as f:
+        want = f["values"][()]
+    for name in FILTERS:
+        with xhdf5.open(f"{SERVER}/{name}.h5") as f:
+            assert (f["values"][()] == want).all(), name
+        with h5py.File(xhdf5.file(f"{SERVER}/{name}.h5")) as f:
+            assert (f["values"][7] == want[7]).all(), name
+        with xarray.open_dataset(f"{SERVER}/{name}.h5", engine="xhdf5", phony_dims="sort") as there:
+            assert (there["values"].values == want).all(), name
+    # the variables, as a shell has them: whether the user has set the path to hdf5plugin's filters, or nothing
+    plain = {k: v for k, v in os.environ.items() if not k.startswith("HDF5_")}
+    read = ("import sys, h5py\nfor name in sys.argv[2:]:\n"
+            " f = h5py.File(f'{sys.argv[1]}/{name}.h5'); print(int(f['values'][11].sum()))")
+    for before in {}, {"HDF5_PLUGIN_PATH": hdf5plugin.PLUGIN_PATH}:
+        script = f'eval "$({sys.executable} -m xhdf5)"; "$@"'
+
+        def shell(*words):
+            done = subprocess.run(["sh", "-c", script, "sh", *words], env=plain | before, capture_output=True,
+                                  text=True)
+            assert done.returncode == 0 and not done.stderr, done
+            return done.stdout
+        assert shell(sys.executable, "-c", read, SERVER, *FILTERS) == f"{want[11].sum()}\n" * len(FILTERS)
+        for name in FILTERS:
+            for program in DUMPS:
+                out = shell(program, "-d", "/values[11,0,0;;1,1,3]", f"{SERVER}/{name}.h5")
+                assert f"(11,0,0): {', '.join(map(str, want[11, 0, :3]))}" in out, (program, name, out)
+    command = os.environ.get("TOOL") or str(pathlib.Path(sys.executable).with_name("xhdf5"))
+    lacking = "lacks"
+    for env, lacks in (({**plain, **xhdf5.environment()} if "TOOL" in os.environ else plain, False), (plain, True)):
+        if lacks and "TOOL" not in os.environ:
+            continue        # the package's command finds them by itself
+        for name in FILTERS:
+            done = subprocess.run([command, "doctor", f"{SERVER}/{name}.h5"], env=env, capture_output=True, text=True)
+            assert "/values" in done.stdout or not lacks, done
+            assert (lacking in done.stdout) == lacks, (name, lacks, done.stdout)
+
+
+def count_filter():
+    """Reads sys.argv[2]'s file in the order of its chunks; prints requests, bytes fetched, bytes of them that were not
+    foretold, bytes of the file."""
+    import hdf5plugin  # noqa: F401
+    import xhdf5
+    name = sys.argv[2]
+    with xhdf5.open(f"{SERVER}/{name}.h5", whole_file_bytes=0) as f:
+        for i in range(len(f["values"])):
+            f["values"][i]
+        found = xhdf5.stats(f)
+    print(found["requests"], found["bytes_fetched"], found["bytes_demand"] + found["bytes_bypass"],
+          os.path.getsize(f"{DATA}/{name}.h5"))
+
+
+def pandas():
+    """pandas: read_hdf of a store; of a URL it says itself that there is no such file."""
+    import xhdf5
+    xhdf5.enable()
+    import pandas as pd
+    here = pd.read_hdf(f"{DATA}/frame.h5", "frame")
+    with pd.HDFStore(f"{SERVER}/frame.h5", "r") as store:
+        assert pd.read_hdf(store, "frame").equals(here)
+        assert len(pd.read_hdf(store, "frame", where="index < 7")) == 7
+    try:
+        pd.read_hdf(f"{SERVER}/frame.h5", "frame")
+    except FileNotFoundError:
+        pass
+    else:
+        raise AssertionError("pandas takes URLs now: docs/python.md says that it does not")
+
+
+def pynwb():
+    """pynwb: over a file that the driver opened. Its own opening looks for the path on the disk."""
+    import pynwb as p
+    import xhdf5
+    with xhdf5.open(f"{SERVER}/session.nwb") as f, p.NWBHDF5IO(file=f, mode="r") as io:
+        assert io.read().acquisition["trace"].data[99999] == 99999
+    try:
+        p.NWBHDF5IO(f"{SERVER}/session.nwb", "r", driver="xhdf5")
+    except Exception as e:
+        assert "does not exist" in str(e), e
+    else:
+        raise AssertionError("pynwb takes URLs now: docs/python.md says that it does not")
+
+
+def kerchunk():
+    """kerchunk scans a file as bytes; what it found is what it finds in the local file."""
+    import kerchunk.hdf
+    import xhdf5
+    found = []
+    with xhdf5.file(f"{SERVER}/climate.nc") as there, open(f"{DATA}/climate.nc", "rb") as here:
+        for file in there, here:
+            found.append(kerchunk.hdf.SingleHdf5ToZarr(file, "name").translate())
+    assert found[0] == found[1] and len(found[0]["refs"]) > 60
+
+
+def virtualizarr():
+    """VirtualiZarr's HDF parser takes a reader: a file as bytes. What it found is what it finds in the local file."""
+    import obspec_utils.registry
+    import obstore.store
+    import virtualizarr as v
+    import xhdf5
+    store = obstore.store.HTTPStore.from_url(SERVER, client_options={"allow_invalid_certificates": True})
+    registry = obspec_utils.registry.ObjectStoreRegistry({"file://": obstore.store.LocalStore(), SERVER: store})
+    ours = v.parsers.HDFParser(reader_factory=lambda store, path: xhdf5.file(f"{SERVER}/{path}"))
+    found = []
+    for place, parser in (SERVER, ours), (f"file://{DATA}", v.parsers.HDFParser()):
+        data = v.open_virtual_dataset(f"{place}/climate.nc", registry=registry, parser=parser)
+        refs = data.vz.to_kerchunk(format="dict")["refs"]
+        found.append({name: what[1:] if isinstance(what, list) else what for name, what in refs.items()})
+    assert found[0] == found[1] and len([name for name in found[0] if name.startswith("tas/")]) > 60, found
+
+
+def fsspec():
+    """fsspec's protocol xhdf5 before a URL: as a file, in pieces, in xarray and kerchunk; not to be written."""
+    import fsspec as fs
+    import kerchunk.hdf
+    import xarray
+    here, url = pathlib.Path(DATA, "climate.nc"), f"xhdf5::{SERVER}/climate.nc"
+    with fs.open(url, connections=4) as f:
+        assert f.read() == here.read_bytes()
+    system, path = fs.core.url_to_fs(url)
+    assert system.size(path) == here.stat().st_size and system.exists(path) and not system.exists(f"{SERVER}/none.nc")
+    want = here.read_bytes()
+    assert system.cat_ranges([path, path, path], [0, 100, -8], [8, 200, None]) == [want[:8], want[100:200], want[-8:]]
+    assert system.cat_file(path, 3, 9) == want[3:9]
+    found = system.cat_ranges([f"{SERVER}/none.nc", path], 0, 4)
+    assert isinstance(found[0], FileNotFoundError) and found[1] == want[:4], found
+    local = xarray.open_dataset(here, engine="h5netcdf")
+    with xarray.open_dataset(url, engine="h5netcdf") as there:
+        assert there.equals(local)
+    got = kerchunk.hdf.SingleHdf5ToZarr(url).translate()
+    assert len(got["refs"]) > 60
+    for call in (lambda: fs.open(url, "wb").open(), lambda: fs.open(url, conections=4).open()):
+        try:
+            call()
+        except (NotImplementedError, TypeError):
+            pass
+        else:
+            raise AssertionError("it was written, or took an option that there is not")
+
+
+# What opens a URL where the variables are set and nothing of xhdf5 is imported; else words of the error.
+BY_VARIABLES = {
+    "import h5py; f = h5py.File(url)": "",
+    "import h5netcdf; f = h5netcdf.File(url, 'r', backend='h5py')": "",
+    "import h5netcdf; f = h5netcdf.File(url, 'r')": "No module named 'h5pyd'",
+    "import xarray; f = xarray.open_dataset(url, engine='h5netcdf')": "fsspec",
+    "import tables; f = tables.open_file(url)": "does not exist",
+    "import pandas; f = pandas.HDFStore(url, 'r')": "does not exist",
+    "import pynwb; f = pynwb.NWBHDF5IO(url, 'r')": "File does not exist",
+    "import netCDF4; f = netCDF4.Dataset(url)": "NetCDF: I/O failure",
+}
+
+
+def variables():
+    """What a program gets of a URL that has nothing of us but the variables."""
+    import xhdf5
+    env = {**os.environ, **xhdf5.environment()}
+    for code, words in BY_VARIABLES.items():
+        code = f"url = {SERVER + '/climate.nc'!r}; {code}"
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=env, capture_output=True, text=True)
+        assert (done.returncode == 0) == (not words) and words in done.stderr, (code, done)
+
+
+def datatree():
+    """open_datatree, and open_groups, of a file with groups."""
+    import xarray
+    tree = xarray.open_datatree(f"{SERVER}/tree.nc", engine="xhdf5", phony_dims="access")
+    assert tree["b/c"]["x"].values.tolist() == [0, 1, 2, 3, 4] and "a" in tree.children
+    assert "/b/c" in xarray.open_groups(f"{SERVER}/tree.nc", engine="xhdf5", phony_dims="access")
+
+
+def workers():
+    """Dask's workers, started by spawn, that have imported nothing of ours: datasets of the engine, by either way."""
+    import distributed
+    import xarray
+    import xhdf5
+    here = xarray.open_dataset(f"{DATA}/climate.nc", engine="h5netcdf")
+
+    def imported():
+        return sorted(m for m in sys.modules if m.split(".")[0] == "xhdf5")
+
+    def summed(data):
+        return float(data.tas.sum())
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        with distributed.Client(cluster) as client:
+            assert not any(client.run(imported).values())
+            with xarray.open_dataset(f"{SERVER}/climate.nc", engine="xhdf5", chunks={"time": 10}) as there:
+                assert (there.tas.max("time").compute() == here.tas.max("time")).all()
+            assert all(client.run(imported).values())
+            with xarray.open_dataset(f"{SERVER}/climate.nc", engine="xhdf5") as there:    # the data set itself
+                assert client.submit(summed, there).result() == float(here.tas.sum())
+            with xhdf5.file(f"{SERVER}/climate.nc") as there:     # bytes
+                got = client.submit(lambda f: f.read_at(0, 8), there).result()
+                assert got == b"\x89HDF\r\n\x1a\n", got
 
 
 def h5netcdf():
