@@ -7,6 +7,7 @@
 #include "base/table.h"
 #include "object.h"
 #include "schedule.h"
+#include "stream/stage.h"
 #include "watch/timeline.h"
 #include "watch/trace.h"
 
@@ -20,7 +21,7 @@ void xh_hints_free(struct xh_hints *h)
 {
     free(h->wait);
     free(h->ahead);
-    free(h->again);
+    xh_again_free(&h->again);
     pthread_mutex_destroy(&h->lock);
 }
 
@@ -38,38 +39,16 @@ static void note_state(struct xh_hints *h)
 
 static void forget_ahead(struct xh_hints *h)
 {
-    h->nahead = h->nagain = 0;
+    h->nahead = 0;
+    xh_again_clear(&h->again);
     atomic_store_explicit(&h->ahead_bytes, 0, memory_order_relaxed);
 }
 
-/* |r| is named once more than |ahead| says. The oldest is overwritten when there are too many: the reader may not read
- * them, as HDF5's chunk cache has them. */
-static void add_again(struct xh_hints *h, struct xh_range r)
-{
-    if (!h->again && !(h->again = calloc(XH_HINTS_LOOK, sizeof *h->again)))
-        return;
-    h->again[h->nagain++ % XH_HINTS_LOOK] = r;
-}
-
-/* Returns 1 when a read of [a, b) is one that add_again knows of, and takes it off. */
-static int take_again(struct xh_hints *h, uint64_t a, uint64_t b)
-{
-    size_t n = h->nagain < XH_HINTS_LOOK ? h->nagain : XH_HINTS_LOOK;
-    for (size_t i = 0; i < n; i++) {
-        struct xh_range *r = &h->again[i];
-        uint64_t end = r->off + r->len;
-        if (r->len == 0 || r->off >= b || end <= a)
-            continue;
-        *r = end > b ? (struct xh_range){b, end - b} : (struct xh_range){0};
-        return 1;
-    }
-    return 0;
-}
-
 /* Adds |n| ranges, sorted here. Ranges stay apart, as they are read apart; what two of them
- * name counts once, and what was read is left out. That it is named again is kept apart. */
-static void add_ahead(struct xh_hints *h, struct xh_range *r, size_t n)
+ * name counts once, and what was read is left out. That it is named again is kept apart, and the stage is told. */
+static void add_ahead(struct xh_file *f, struct xh_range *r, size_t n)
 {
+    struct xh_hints *h = f->hints;
     size_t i = h->nahead, j = n, m = 0;
     uint64_t bytes = 0, end = 0;
     if (xh_grow(h->ahead, h->ahead_room, i + j))
@@ -80,8 +59,11 @@ static void add_ahead(struct xh_hints *h, struct xh_range *r, size_t n)
     for (i = 0; i < h->nahead + n; i++) {
         struct xh_range x = h->ahead[i];
         uint64_t from = x.off > end ? x.off : end, to = x.off + x.len;
-        if (x.len && x.off < end)
-            add_again(h, (struct xh_range){x.off, (to < end ? to : end) - x.off});
+        if (x.len && x.off < end) {
+            struct xh_range twice = {x.off, (to < end ? to : end) - x.off};
+            xh_again_add(&h->again, twice);
+            xh_stage_again(f, twice, window(f));
+        }
         if (from >= to)
             continue;
         h->ahead[m++] = (struct xh_range){from, to - from};
@@ -159,8 +141,9 @@ static struct xh_range *front(const struct xh_file *f, size_t *n)
 }
 
 /* The first |n| of |wait|, as front() gave them, are ahead now. */
-static void advance(struct xh_hints *h, struct xh_range *r, size_t n)
+static void advance(struct xh_file *f, struct xh_range *r, size_t n)
 {
+    struct xh_hints *h = f->hints;
     for (size_t i = 0; i < n; i++) {
         struct xh_hint *w = &h->wait[h->first];
         if (r[i].len < w->len) {
@@ -173,7 +156,7 @@ static void advance(struct xh_hints *h, struct xh_range *r, size_t n)
     }
     if (h->n == 0)
         h->first = 0;
-    add_ahead(h, r, n);
+    add_ahead(f, r, n);
 }
 
 /* Fetches what there is room for. Waits until half of the window is free, so that requests stay
@@ -197,7 +180,7 @@ static void fill(struct xh_file *f)
         xh_timeline_hints = 0;
         pthread_mutex_lock(&h->lock);
         h->filling = 0;
-        advance(h, r, done);
+        advance(f, r, done);
         xh_trace(XH_T_PREDICT, "hints", "ranges=%zu ahead_bytes=%llu waiting=%zu", done,
                  (unsigned long long)atomic_load_explicit(&h->ahead_bytes, memory_order_relaxed), h->n);
         free(r);
@@ -257,7 +240,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     pthread_mutex_lock(&h->lock);
     for (size_t i = 0; i < s->n; i++) {
         uint64_t a = s->ext[i].off, b = a + s->ext[i].len;
-        hinted |= take_ahead(h, a, b) || take_again(h, a, b);
+        hinted |= take_ahead(h, a, b) || xh_again_take(&h->again, a, b);
     }
     if (!hinted && h->n)
         hinted = go_past(h, s->ext, s->n);

@@ -2,8 +2,8 @@
  * room, and further as it reads.
  *
  * A hint waits, is ahead (fetched or on its way, and not yet read), or is forgotten: when it was
- * read, or when the reader has gone past it. No byte is fetched twice for a hint: all hints
- * together cost at most the bytes that they name.
+ * read, or when the reader has gone past it. What is named again while it is ahead stays until its
+ * last read. No byte is fetched twice for a hint: all hints together cost at most the bytes that they name.
  *
  * Threads: any. Nothing here runs on an engine thread, so that nothing new starts while a file
  * is being closed. */
@@ -15,12 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/again.h"
 #include "observer.h"
 
 extern const struct xh_observer xh_hints_observer;
 
-/* So many waiting hints are looked at to find out whether the reader has gone past them, and so many repeats of what is
- * ahead are remembered: 64 KiB, where there are any. */
+/* So many waiting hints are looked at to find out whether the reader has gone past them. */
 #define XH_HINTS_LOOK 4096u
 
 #define XH_HINT_LEN (UINT64_MAX >> 1)
@@ -34,13 +34,12 @@ struct xh_hints {
     _Atomic uint64_t ahead_bytes; /* of |ahead|; changed under the lock, read without it as an estimate */
     _Atomic int any;              /* 0: neither waiting nor ahead. The same */
 
-    pthread_mutex_t lock; /* guards the rest; a leaf */
+    pthread_mutex_t lock; /* guards the rest; the stage's is taken in it */
     struct xh_hint *wait; /* [first, first + n), in the order in which they are wanted */
     size_t first, n, room;
     struct xh_range *ahead; /* sorted, disjoint; a range shrinks from its start as it is read */
     size_t nahead, ahead_room;
-    struct xh_range *again; /* named again while ahead: read once more, and no sign that the reader went past hints */
-    size_t nagain;          /* so many were added; |again| is a ring of XH_HINTS_LOOK. NULL: none yet */
+    struct xh_again again; /* named again while ahead: read once more, and no sign that the reader went past hints */
     int filling; /* a thread has taken hints from |wait|'s front and will say how many are ahead now */
 };
 

@@ -21,6 +21,7 @@
 
 #include <pthread.h>
 
+#include "base/again.h"
 #include "object.h"
 #include "room.h"
 
@@ -52,6 +53,7 @@ struct xh_stage {
     uint64_t streamed;       /* bytes that streams have brought */
     uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */
     uint64_t here;           /* where the last read began that the stage was asked for */
+    struct xh_again again;   /* what stays when it is read, as it was named for another read */
     uint64_t asked;          /* bytes that all reads have asked it for */
     int lost;                /* a stream ended early since the last xh_stage_reach */
 };
@@ -61,7 +63,8 @@ struct xh_segment {
     uint64_t off, end; /* constant */
     uint64_t from, got, taken;
     uint64_t born;     /* stage's clock when made or last read */
-    uint64_t due;      /* of a stream: what the stage will have been asked for when its reader comes, by then */
+    uint64_t due;      /* what the stage will have been asked for when its reader comes, by then: of a stream, and of what
+                        * is named again */
     uint8_t **blocks;  /* of XH_BLOCK_BYTES from |off| on, the last one shorter; NULL: not there */
     size_t gone;       /* blocks before this one were given back */
     struct xh_waiter *takers;

@@ -82,6 +82,18 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
     return i;
 }
 
+void xh_stage_again(struct xh_file *f, struct xh_range r, uint64_t within)
+{
+    struct xh_stage *s = f->stage;
+    pthread_mutex_lock(&s->lock);
+    size_t i = xh_segment_at(s, r.off);
+    if (i < s->n && s->at[i]->off < r.off + r.len)
+        xh_again_add(&s->again, r);
+    for (; i < s->n && s->at[i]->off < r.off + r.len; i++)
+        s->at[i]->due = s->asked + within;
+    pthread_mutex_unlock(&s->lock);
+}
+
 uint64_t xh_stage_until(struct xh_file *f, uint64_t off)
 {
     struct xh_stage *s = f->stage;
@@ -164,6 +176,7 @@ void xh_stage_free(struct xh_stage *s)
     xh_room_leave(&s->place);
     pthread_mutex_unlock(&s->lock);
     xh_room_trim(&s->place);
+    xh_again_free(&s->again);
     free(s->at);
     pthread_mutex_destroy(&s->lock);
 }

@@ -35,6 +35,10 @@ void xh_stage_forget(struct xh_stage *s);
  * than |n| when there is no more room. Does not block. */
 size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n);
 
+/* |r|, which was fetched, is named for one more read: it stays when it is read next. That other read comes before
+ * |within| more bytes were asked for; what is not read until then may be dropped. */
+void xh_stage_again(struct xh_file *f, struct xh_range r, uint64_t within);
+
 /* The reader has left the order in which things were fetched ahead: takes back what has not been asked for yet. */
 void xh_stage_recall(struct xh_file *f);
 

@@ -77,15 +77,17 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
     }
     if (p->load->turns)
         leave_gap(s, p, off, len);
+    p->load->used = s->clock;
+    p->born = s->clock;
+    if (s->again.n && xh_again_take(&s->again, off, end))
+        return 1;
     /* If the reader skips fewer bytes than it reads, as between two chunks of a stream, the gap counts as read. */
     if (end > p->from && (off <= p->from || (p->load->turns && off - p->from < len))) {
         uint64_t weight = xh_segment_weight(p);
         p->from = end;
         xh_room_add(&s->place, xh_segment_weight(p), weight);
     }
-    p->load->used = s->clock;
     p->taken += len;
-    p->born = s->clock;
     if (p->from == p->end || p->taken >= p->end - p->off) {
         xh_segment_unlist(s, p);
         xh_prefetch_settle(s, p->load); /* what still comes needs no buffer; a waiter or a copy holds the prefetch */

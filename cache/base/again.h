@@ -1,0 +1,50 @@
+/* Ranges that were named more than once, and are to be read as often. The oldest are forgotten when there are too many:
+ * their reader may never come, as HDF5's chunk cache has them. Not thread safe. */
+#ifndef XH_AGAIN_H
+#define XH_AGAIN_H
+
+#include <stdlib.h>
+
+#include "base/extent.h"
+
+#define XH_AGAIN_MOST 4096u /* 64 KiB, where there are any */
+
+struct xh_again {
+    struct xh_range *at; /* a ring of XH_AGAIN_MOST; NULL: none yet */
+    size_t n;            /* so many were added */
+};
+
+static inline void xh_again_free(struct xh_again *a)
+{
+    free(a->at);
+}
+
+static inline void xh_again_clear(struct xh_again *a)
+{
+    a->n = 0;
+}
+
+/* |r| is named once more. Without memory it is not noted. */
+static inline void xh_again_add(struct xh_again *a, struct xh_range r)
+{
+    if (!a->at && !(a->at = calloc(XH_AGAIN_MOST, sizeof *a->at)))
+        return;
+    a->at[a->n++ % XH_AGAIN_MOST] = r;
+}
+
+/* Returns 1 when a read of [from, to) is one that was added, and takes it off. */
+static inline int xh_again_take(struct xh_again *a, uint64_t from, uint64_t to)
+{
+    size_t n = a->n < XH_AGAIN_MOST ? a->n : XH_AGAIN_MOST;
+    for (size_t i = 0; i < n; i++) {
+        struct xh_range *r = &a->at[i];
+        uint64_t end = r->off + r->len;
+        if (r->len == 0 || r->off >= to || end <= from)
+            continue;
+        *r = end > to ? (struct xh_range){to, end - to} : (struct xh_range){0};
+        return 1;
+    }
+    return 0;
+}
+
+#endif
