@@ -369,14 +369,16 @@ def by_fusermount(tap, server, data, env):
     except OSError as e:
         tap.skip(claim, f"no device: {e}")
         return
-    own = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /dev/fuse && exec setpriv --reuid=65534 --regid=65534 '
-           '--clear-groups "$@"', device]
+    # libfuse starts the one of /usr/bin, whatever PATH says.
+    own = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /dev/fuse && mount --bind "$1" "$2" && shift 2 && exec '
+           'setpriv --reuid=65534 --regid=65534 --clear-groups "$@"', device, ours / "fusermount3",
+           pathlib.Path(program).resolve()]
     script = '"$1" mount -l /dev/null "$2/walk.h5" "$3" && sha256sum "$3/walk.h5" && fusermount3 -u "$3"'
     with tap.claim(claim), tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as shadow:
         for at in (place, shadow):
             os.chown(at, 65534, 65534)
         status, out, err = harness.run([*own, "sh", "-c", script, "sh", TOOL, server.url, place],
-                                       dict(env, XHDF5_SHADOW_DIR=shadow, PATH=f"{ours}:{env['PATH']}"))
+                                       dict(env, XHDF5_SHADOW_DIR=shadow))
         assert status == 0 and out.split()[0] == digest(data / "walk.h5"), (status, out, err)
     device.unlink()
     shutil.rmtree(ours)

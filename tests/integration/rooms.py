@@ -126,6 +126,7 @@ MAY_INCLUDE = {
     "curl/": set("cache/origin/url cache/origin/wire cache/origin/handle".split()),
     "sys/socket.h": set("cache/origin/wire vfd/tool/".split()),
     "mpi.h": set("vfd/mpi/ vfd/xhdf5_mpi".split()),
+    "fuse_lowlevel.h": {"vfd/tool/fuse"},
     "jansson.h": set("cache/origin/token cache/origin/s3keys vfd/tool/".split()),
     "lz4frame.h": set("cache/source/packed vfd/tool/pack_way".split()),
     "zstd.h": set("cache/source/metaimage cache/source/packed vfd/tool/bake vfd/tool/pack_way".split()),

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "dial.h"
-#include "listing.h"
 
 struct body {
     char *text;
@@ -53,7 +52,7 @@ static int ask(struct xh_dial *dial, const struct xh_caller *c, struct xh_url *f
     return rc;
 }
 
-static int judge(const struct xh_url *u, const struct xh_answer *a, const struct body *b, struct xh_fuse_names *out,
+static int judge(const struct xh_url *u, const struct xh_answer *a, const struct body *b, struct xh_entries *out,
                  struct xh_err *err)
 {
     int status = a->reply.status;
@@ -69,7 +68,7 @@ static int judge(const struct xh_url *u, const struct xh_answer *a, const struct
                       "only what was opened by name is shown", u->shown, status);
 }
 
-int xh_list_at(const char *url, const struct xh_options *o, struct xh_fuse_names *out, struct xh_err *err)
+int xh_list_at(const char *url, const struct xh_options *o, struct xh_entries *out, struct xh_err *err)
 {
     struct xh_caller c = {0};
     struct xh_url *u = NULL;

@@ -8,8 +8,28 @@
 #include <strings.h>
 
 #include "../../cache/base/err.h"
+#include "../../cache/base/table.h"
 
 #define TITLE_WITHIN 1024u /* so early a page says that it is a listing */
+
+int xh_entries_add(struct xh_entries *to, const char *name, int directory)
+{
+    char *copy = strdup(name);
+    if (!copy || xh_grow(to->of, to->room, to->n + 1)) {
+        free(copy);
+        return -1;
+    }
+    to->of[to->n++] = (struct xh_entry){copy, directory};
+    return 0;
+}
+
+void xh_entries_free(struct xh_entries *e)
+{
+    for (size_t i = 0; i < e->n; i++)
+        free(e->of[i].name);
+    free(e->of);
+    *e = (struct xh_entries){0};
+}
 
 static int hex(char c)
 {
@@ -19,7 +39,7 @@ static int hex(char c)
 /* 1 when a directory may show |name|. */
 static int may_show(const char *name)
 {
-    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strlen(name) > XH_FUSE_NAME_BYTES)
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strlen(name) > XH_NAME_BYTES)
         return 0;
     for (size_t n; *name; name += n)
         if (*name == '/' || (n = xh_utf8_length(name)) == 0)
@@ -27,7 +47,7 @@ static int may_show(const char *name)
     return 1;
 }
 
-int xh_listing_name(const char *text, size_t n, char out[XH_FUSE_NAME_BYTES + 1])
+int xh_listing_name(const char *text, size_t n, char out[XH_NAME_BYTES + 1])
 {
     size_t len = 0;
     for (size_t i = 0; i < n; i++) {
@@ -36,7 +56,7 @@ int xh_listing_name(const char *text, size_t n, char out[XH_FUSE_NAME_BYTES + 1]
             c = hex(text[i + 1]) * 16 + hex(text[i + 2]);
             i += 2;
         }
-        if (len == XH_FUSE_NAME_BYTES || c == 0)
+        if (len == XH_NAME_BYTES || c == 0)
             return -1;
         out[len++] = (char)c;
     }
@@ -71,9 +91,9 @@ static size_t without_entities(const char *text, size_t n, char *out, size_t roo
 
 /* Adds the last part of the |n| bytes of a path, of a directory if it ends in a slash. Returns 0, or -1 without
  * memory. */
-static int add_last(const char *path, size_t n, int directory, struct xh_fuse_names *out)
+static int add_last(const char *path, size_t n, int directory, struct xh_entries *out)
 {
-    char name[XH_FUSE_NAME_BYTES + 1], plain[3 * XH_FUSE_NAME_BYTES + 1];
+    char name[XH_NAME_BYTES + 1], plain[3 * XH_NAME_BYTES + 1];
     if (n && path[n - 1] == '/') {
         directory = 1;
         n--;
@@ -84,7 +104,7 @@ static int add_last(const char *path, size_t n, int directory, struct xh_fuse_na
     n = without_entities(path + from, n - from, plain, sizeof plain);
     if (xh_listing_name(plain, n, name) != 0)
         return 0;
-    return xh_fuse_names_add(out, name, directory);
+    return xh_entries_add(out, name, directory);
 }
 
 /* ---- WebDAV */
@@ -150,7 +170,7 @@ static int same_path(const char *a, size_t na, const char *b, size_t nb)
     return i == na && k == nb;
 }
 
-int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh_fuse_names *out)
+int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh_entries *out)
 {
     const char *end = xml + len, *inside, *after;
     size_t path_len = strcspn(path, "?#");
@@ -181,7 +201,7 @@ int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh
 
 /* ---- nginx's autoindex_format json: [{"name": …, "type": "file" or "directory", …}, …] */
 
-int xh_listing_json(const char *json, size_t len, struct xh_fuse_names *out)
+int xh_listing_json(const char *json, size_t len, struct xh_entries *out)
 {
     json_t *all = json_loadb(json, len, 0, NULL), *one;
     size_t i;
@@ -192,7 +212,7 @@ int xh_listing_json(const char *json, size_t len, struct xh_fuse_names *out)
             const char *name = json_string_value(json_object_get(one, "name"));
             const char *type = json_string_value(json_object_get(one, "type"));
             if (rc == 0 && name && may_show(name))
-                rc = xh_fuse_names_add(out, name, type && strcmp(type, "directory") == 0);
+                rc = xh_entries_add(out, name, type && strcmp(type, "directory") == 0);
         }
     json_decref(all);
     return rc;
@@ -200,7 +220,7 @@ int xh_listing_json(const char *json, size_t len, struct xh_fuse_names *out)
 
 /* ---- a page, as nginx, Apache and others make them: its links to what lies in the directory */
 
-int xh_listing_page(const char *html, size_t len, struct xh_fuse_names *out)
+int xh_listing_page(const char *html, size_t len, struct xh_entries *out)
 {
     static const char *const titles[] = {"<title>Index of ", "<title>Directory listing"};
     const size_t early = len < TITLE_WITHIN ? len : TITLE_WITHIN;

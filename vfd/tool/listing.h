@@ -4,20 +4,32 @@
 
 #include <stddef.h>
 
-#include "fuse.h"
-
+#define XH_NAME_BYTES 255u /* longest name, in bytes */
 #define XH_LISTING_MOST_BYTES (16u << 20) /* longest listing that is read */
+
+/* What a directory holds. */
+struct xh_entries {
+    struct xh_entry {
+        char *name;
+        int directory;
+    } *of;
+    size_t n, room;
+};
+
+/* Adds a copy of |name|. Returns 0, or -1 without memory. */
+int xh_entries_add(struct xh_entries *to, const char *name, int directory);
+void xh_entries_free(struct xh_entries *e); /* what it holds, not itself */
 
 /* Copies |n| bytes of a URL's path, percent-decoded, as a directory's entry. Returns 0, or -1: it is no name that a
  * directory may show: empty, "." or "..", too long, or with a slash, a control character or what is no UTF-8. */
-int xh_listing_name(const char *text, size_t n, char out[XH_FUSE_NAME_BYTES + 1]);
+int xh_listing_name(const char *text, size_t n, char out[XH_NAME_BYTES + 1]);
 
 /* Each takes the names in the |len| bytes of a reply. All input is hostile: what is no name is left out. Returns 0, or
  * -1: it is no listing, or there was no memory. Pure. */
 
 /* A 207's XML. |path| is the directory's own, which is left out. Source: RFC 4918, 9.1. */
-int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh_fuse_names *out);
-int xh_listing_json(const char *json, size_t len, struct xh_fuse_names *out);
-int xh_listing_page(const char *html, size_t len, struct xh_fuse_names *out);
+int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh_entries *out);
+int xh_listing_json(const char *json, size_t len, struct xh_entries *out);
+int xh_listing_page(const char *html, size_t len, struct xh_entries *out);
 
 #endif

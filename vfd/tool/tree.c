@@ -21,7 +21,6 @@
 #include "../../cache/base/now.h"
 #include "../../cache/base/table.h"
 #include "list_at.h"
-#include "listing.h"
 
 /* A read that goes on where one of raw data ended is one, too, however short: the kernel splits those that are longer
  * than XH_FUSE_READ_BYTES. */
@@ -72,7 +71,6 @@ struct xh_tree {
     struct node *nodes;
     struct name *names; /* in the order in which they came */
     uint64_t last_id;
-    _Atomic int over; /* read by the command's loop once a second; nothing goes with it */
 };
 
 /* ---- nodes; lock held */
@@ -138,7 +136,7 @@ static char *url_below(const char *base, const char *text, const char *end)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
     size_t path = strcspn(base, "?#"), query = strcspn(base, "#");
-    char coded[3 * XH_FUSE_NAME_BYTES + 1], *url = NULL;
+    char coded[3 * XH_NAME_BYTES + 1], *url = NULL;
     size_t len = 0;
     for (; *text && len + 3 < sizeof coded; text++)
         len += (size_t)snprintf(coded + len, sizeof coded - len, strchr(plain, *text) ? "%c" : "%%%02X",
@@ -413,19 +411,19 @@ static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len
 }
 
 /* Adds the names of the directory |id| that are known. Lock held. */
-static int list_known(struct xh_tree *t, uint64_t id, int shown, struct xh_fuse_names *out)
+static int list_known(struct xh_tree *t, uint64_t id, int shown, struct xh_entries *out)
 {
     char *key = key_of(id, "");
     int rc = key ? 0 : ENOMEM;
     for (struct name *name = t->names; name && rc == 0; name = name->hh.next)
         if (strncmp(name->key, key, strlen(key)) == 0 && (!shown || name->now))
-            rc = xh_fuse_names_add(out, name->text, name->now && name->now->directory) ? ENOMEM : 0;
+            rc = xh_entries_add(out, name->text, name->now && name->now->directory) ? ENOMEM : 0;
     free(key);
     return rc;
 }
 
 /* Notes which of |names| are directories. Lock held. */
-static void note_directories(struct xh_tree *t, uint64_t id, const struct xh_fuse_names *names)
+static void note_directories(struct xh_tree *t, uint64_t id, const struct xh_entries *names)
 {
     for (size_t i = 0; i < names->n; i++) {
         struct name *name = names->of[i].directory ? name_below(t, id, names->of[i].name) : NULL;
@@ -434,7 +432,7 @@ static void note_directories(struct xh_tree *t, uint64_t id, const struct xh_fus
     }
 }
 
-static int list(void *fs, uint64_t id, struct xh_fuse_names *out)
+static int list(void *fs, uint64_t id, struct xh_entries *out)
 {
     struct xh_tree *t = fs;
     struct xh_err err = {0};
@@ -460,12 +458,6 @@ static int list(void *fs, uint64_t id, struct xh_fuse_names *out)
     return rc;
 }
 
-static void ended(void *fs)
-{
-    struct xh_tree *t = fs;
-    t->over = 1;
-}
-
 const struct xh_fuse_served xh_tree_served = {
     .lookup = lookup,
     .forget = forget,
@@ -474,7 +466,6 @@ const struct xh_fuse_served xh_tree_served = {
     .release = release,
     .read = read_node,
     .list = list,
-    .ended = ended,
 };
 
 /* ---- the tree */
@@ -517,9 +508,9 @@ int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
     if (!root->url && !t->names)
         return 0;
     if (root->url) {
-        struct xh_fuse_names names = {0};
+        struct xh_entries names = {0};
         int rc = xh_list_at(root->url, t->o, &names, err);
-        xh_fuse_names_free(&names);
+        xh_entries_free(&names);
         if (rc)
             tell(t, err);
         return rc == XH_E_ACCES || rc == XH_E_PROTO ? 0 : rc;
@@ -528,11 +519,6 @@ int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
     int rc = open_name(t, t->names, err);
     pthread_mutex_unlock(&t->lock);
     return rc;
-}
-
-int xh_tree_is_over(const struct xh_tree *t)
-{
-    return t->over;
 }
 
 /* Closes the files that are not used, at |now|, one after the other. */
@@ -604,7 +590,7 @@ int xh_tree_is_directory(const char *url)
     return n && url[n - 1] == '/';
 }
 
-int xh_tree_name(const char *url, char out[XH_FUSE_NAME_BYTES + 1])
+int xh_tree_name(const char *url, char out[XH_NAME_BYTES + 1])
 {
     const char *path = strstr(url, "://") + 3;
     size_t n = strcspn(path, "?#"), from = n;
