@@ -93,7 +93,7 @@ ROOMS = {
     "tool": (
         "vfd/tool/",
         "base face shadow:shadow.h,image.h source:metaimage.h,packed.h,bytes.h edit:edit.h open:mistaken.h "
-        "read:- vfd:xhdf5.h driver:-"),
+        "read:- vfd:xhdf5.h,unsaid.h driver:-"),
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
@@ -116,7 +116,7 @@ PURE = set("""
     cache/overlay/extents
     cache/replicas/choice cache/replicas/list
     cache/source/judge cache/source/metaimage cache/source/packed cache/source/version
-    vfd/lineup vfd/mapping vfd/tool/listing
+    vfd/lineup vfd/mapping vfd/unsaid vfd/tool/listing
 """.split())
 IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pthread.h"}
 

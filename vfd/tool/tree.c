@@ -18,13 +18,11 @@
 #include <unistd.h>
 
 #include "../../cache/cache.h"
+#include "../unsaid.h"
 #include "../../cache/base/now.h"
 #include "../../cache/base/table.h"
 #include "list_at.h"
 
-/* A read that goes on where one of raw data ended is one, too, however short: the kernel splits those that are longer
- * than XH_FUSE_READ_BYTES. */
-#define RAW_ENDS    4u /* of so many reads: by several threads of a program */
 /* A file that nobody has open stays open for so long: a program looks at it, closes it, and opens it with HDF5. */
 #define LINGER_NS 5000000000u
 /* For so long a failure is the answer for others that ask. */
@@ -44,8 +42,7 @@ struct node {
     unsigned users;       /* opens and reads */
     unsigned reading;     /* reads alone */
     uint64_t used_ns;     /* when the last one ended */
-    uint64_t raw_ends[RAW_ENDS]; /* where the last reads of raw data ended; 0: none */
-    unsigned raw_next;
+    struct xh_unsaid unsaid; /* the kernel splits reads that are longer than XH_FUSE_READ_BYTES */
     UT_hash_handle hh;
 };
 
@@ -365,18 +362,6 @@ static void release(void *fs, uint64_t id)
         xh_cache_close(file);
 }
 
-/* What |r| of |n| likely is. Lock held. */
-static enum xh_kind kind_of(struct node *n, struct xh_range r)
-{
-    unsigned i = 0;
-    while (i < RAW_ENDS && (r.off == 0 || n->raw_ends[i] != r.off))
-        i++;
-    if (i == RAW_ENDS && r.len < XH_UNSAID_META_BYTES)
-        return XH_KIND_META;
-    n->raw_ends[i < RAW_ENDS ? i : n->raw_next++ % RAW_ENDS] = r.off + r.len;
-    return XH_KIND_RAW;
-}
-
 static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len)
 {
     struct xh_tree *t = fs;
@@ -388,7 +373,7 @@ static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len
     enum xh_kind kind = XH_KIND_RAW;
     if (f) {
         e.len = off >= n->size ? 0 : *len < n->size - off ? *len : n->size - off;
-        kind = kind_of(n, (struct xh_range){off, e.len});
+        kind = xh_unsaid_kind(&n->unsaid, &e, 1);
         n->users++;
         n->reading++;
     }
