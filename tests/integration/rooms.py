@@ -39,7 +39,7 @@ ROOMS = {
     "text": (
         "cache/origin/ring cache/origin/url cache/origin/s3 cache/origin/profile cache/origin/proxy "
         "cache/origin/response cache/origin/multipart cache/origin/dialect cache/origin/tls_advice "
-        "cache/origin/cookies",
+        "cache/origin/cookies cache/origin/xml",
         "base:date.h,err.h,env.h,hash.h,now.h,sha256.h,wipe.h"),
     "creds": (
         "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/s3process "
@@ -99,6 +99,7 @@ ROOMS = {
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
 MORE = {f"vfd/tool/{unit}": "text:dialect.h,proxy.h,response.h,s3.h,tls_advice.h,url.h wire caller creds:auth.h,login.h"
         for unit in ("dial", "doctor", "extras", "habits", "list_at", "way", "whole")}
+MORE["vfd/tool/listing"] = "text:response.h,s3.h,xml.h"
 
 # The circles that still stand: {name: "units"}.
 STANDING_CIRCLES = {}
@@ -110,7 +111,7 @@ PURE = set("""
     cache/format/contiguous cache/format/filters cache/format/metaindex cache/format/metaparse
     cache/pages/plan cache/ahead/predict cache/ahead/weave cache/policy
     cache/format/chunkindex/
-    cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3
+    cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3 cache/origin/xml
     cache/origin/sentence cache/origin/sentence_s3
     cache/origin/verdict cache/origin/verdict_s3
     cache/overlay/extents
