@@ -205,11 +205,10 @@ static void on_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
     struct xh_fuse *f = fuse_of(req);
     struct work *w = begin(req);
-    /* Not over the kernel's pages: it would ask for 128 KiB at most, in pieces that start and end where no dataset
-     * does, and the cache's guesses go by what a program asks for. docs/mount.md has what both cost. */
     struct fuse_file_info out = *fi;
-    out.direct_io = out.keep_cache = 1;
-    int rc = (fi->flags & O_ACCMODE) != O_RDONLY ? EROFS : f->served->open(f->fs, node);
+    int direct = 1, rc = (fi->flags & O_ACCMODE) != O_RDONLY ? EROFS : f->served->open(f->fs, node, &direct);
+    out.direct_io = direct != 0;
+    out.keep_cache = 1;
     fuse_req_t mine = claim(f, w);
     if (mine && rc)
         fuse_reply_err(mine, rc);

@@ -28,7 +28,9 @@ struct xh_fuse_served {
     int (*lookup)(void *fs, uint64_t directory, const char *name, struct xh_fuse_attr *out);
     void (*forget)(void *fs, uint64_t node, uint64_t times);
     int (*attr)(void *fs, uint64_t node, struct xh_fuse_attr *out);
-    int (*open)(void *fs, uint64_t node); /* a file; each success is followed by release */
+    /* A file; each success is followed by release. |*direct|: what a program asks for comes as it is; else by the
+     * kernel's pages, which it keeps. */
+    int (*open)(void *fs, uint64_t node, int *direct);
     void (*release)(void *fs, uint64_t node);
     int (*read)(void *fs, uint64_t node, uint64_t off, void *buf, size_t *len); /* |*len| becomes less at the end */
     int (*list)(void *fs, uint64_t node, struct xh_entries *out);

@@ -31,6 +31,7 @@
 #define FAILURE_NS 1000000000u
 /* For so long what a listing said of a file's size and date is the answer: a program lists, and then asks for each. */
 #define LISTED_NS 10000000000u
+#define PAGED_MOST_BYTES (8u << 20) /* see is_direct */
 #define LOOKS_MOST 256u /* files whose size and date are asked for at once */
 
 struct node {
@@ -402,8 +403,17 @@ static int attr(void *fs, uint64_t id, struct xh_fuse_attr *out)
     return n ? 0 : ESTALE;
 }
 
+/* Large files are not read by the kernel's pages: it would ask for 128 KiB at most, in pieces that start and end where no
+ * dataset does, and the cache's guesses go by what a program asks for. Small ones are: they come whole, or nearly, and a
+ * walk through metadata is thousands of reads, of which each would be a request of the kernel's. docs/mount.md has what
+ * both cost. */
+static int is_direct(const struct node *n)
+{
+    return n->size > PAGED_MOST_BYTES;
+}
+
 /* ESTALE makes the kernel look the name up anew, and open what it means by then. */
-static int open_node(void *fs, uint64_t id)
+static int open_node(void *fs, uint64_t id, int *direct)
 {
     struct xh_tree *t = fs;
     struct xh_err err = {0};
@@ -418,8 +428,10 @@ static int open_node(void *fs, uint64_t id)
         struct name *name = n->name;
         rc = open_name(t, name, &err) ? err.sys_errno : name->now == n ? 0 : ESTALE;
     }
-    if (rc == 0)
+    if (rc == 0) {
         n->users++;
+        *direct = is_direct(n);
+    }
     pthread_mutex_unlock(&t->lock);
     return rc;
 }
