@@ -25,7 +25,8 @@
 #include "../../cache/base/table.h"
 #include "list_at.h"
 
-/* A file that nobody has open stays open for so long: a program looks at it, closes it, and opens it with HDF5. */
+/* A file that nobody has open stays open for so long from its opening on: a program looks at it, closes it, and opens
+ * it with HDF5. Not from its last use on: who asks again and again would never see that it has changed. */
 #define LINGER_NS 5000000000u
 /* For so long a failure is the answer for others that ask. */
 #define FAILURE_NS 1000000000u
@@ -48,7 +49,7 @@ struct node {
     struct xh_file *file; /* NULL: not open */
     unsigned users;       /* opens and reads */
     unsigned reading;     /* reads alone */
-    uint64_t used_ns;     /* when the last one ended */
+    uint64_t opened_ns;   /* when its file was opened */
     struct xh_unsaid unsaid; /* the kernel splits reads that are longer than XH_FUSE_READ_BYTES */
     UT_hash_handle hh;
 };
@@ -115,7 +116,7 @@ static struct xh_file *retire(struct xh_tree *t, struct node *n, uint64_t now)
     struct xh_file *file = NULL;
     if (n->directory || n->users)
         return NULL;
-    if (n->file && (!n->name || now - n->used_ns >= LINGER_NS)) {
+    if (n->file && (!n->name || now - n->opened_ns >= LINGER_NS)) {
         file = n->file;
         n->file = NULL;
     }
@@ -220,13 +221,15 @@ static struct node *show(struct xh_tree *t, struct name *name, struct xh_file *f
         free(copy);
         return NULL;
     }
+    if (!same)
+        name->listed_ns = 0; /* what was listed is older than this */
     free(n->validator);
     n->validator = copy;
     n->size = xh_cache_size(f);
     n->changed_s = xh_cache_changed(f);
     n->fleeting = xh_cache_is_fleeting(f);
     n->file = f;
-    n->used_ns = xh_now_ns();
+    n->opened_ns = xh_now_ns();
     return n;
 }
 
@@ -403,10 +406,10 @@ static int attr(void *fs, uint64_t id, struct xh_fuse_attr *out)
     return n ? 0 : ESTALE;
 }
 
-/* Large files are not read by the kernel's pages: it would ask for 128 KiB at most, in pieces that start and end where no
- * dataset does, and the cache's guesses go by what a program asks for. Small ones are: they come whole, or nearly, and a
- * walk through metadata is thousands of reads, of which each would be a request of the kernel's. docs/mount.md has what
- * both cost. */
+/* Large files are not read by the kernel's pages: it would ask for 128 KiB at most, in pieces that start and end where
+ * no dataset does, and the cache's guesses go by what a program asks for. Small ones are: they come whole, or nearly,
+ * and a walk through metadata is thousands of reads, of which each would be a request of the kernel's. docs/mount.md
+ * has what both cost. */
 static int is_direct(const struct node *n)
 {
     return n->size > PAGED_MOST_BYTES;
@@ -439,9 +442,8 @@ static int open_node(void *fs, uint64_t id, int *direct)
 /* One use of |n| less. Lock held. Returns as retire does. */
 static struct xh_file *leave(struct xh_tree *t, struct node *n)
 {
-    n->used_ns = xh_now_ns();
     n->users--;
-    return retire(t, n, n->used_ns);
+    return retire(t, n, xh_now_ns());
 }
 
 static void release(void *fs, uint64_t id)
