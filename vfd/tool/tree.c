@@ -33,6 +33,7 @@
 /* For so long what a listing said of a file's size and date is the answer: a program lists, and then asks for each. */
 #define LISTED_NS 10000000000u
 #define PAGED_MOST_BYTES (8u << 20) /* see is_direct */
+#define NOTED_MOST 100000u /* names of a listing; a kilobyte each. Others are opened when they are asked for */
 #define LOOKS_MOST 256u /* files whose size and date are asked for at once */
 
 struct node {
@@ -512,7 +513,7 @@ static void note_listed(struct xh_tree *t, uint64_t id, const struct xh_entries 
     uint64_t now = xh_now_ns();
     if (d)
         d->looks = 0;
-    for (size_t i = 0; i < names->n; i++) {
+    for (size_t i = 0; i < names->n && i < NOTED_MOST; i++) {
         struct name *name = name_below(t, id, names->of[i].name);
         if (!name)
             continue;
