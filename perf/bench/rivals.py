@@ -119,7 +119,7 @@ class Download(Rival):
 
 
 class Mounted(Rival):
-    """A program that mounts the server's directory, anew each time; the C client reads the mount. Mounting is not timed."""
+    """A program that mounts the directory of the server, anew each time: not timed. The C client reads the mount."""
 
     def prepare(self):
         if not os.access("/dev/fuse", os.R_OK | os.W_OK):
