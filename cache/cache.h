@@ -20,9 +20,6 @@ struct xh_file;
 /* What the extents are, for eviction only; never for correctness. */
 enum xh_kind { XH_KIND_RAW, XH_KIND_META };
 
-/* Of reads by programs that do not say what they read, without HDF5: a shorter one is taken for one of metadata. */
-#define XH_UNSAID_META_BYTES (16u << 10)
-
 /* 1 when |name| is a URL that the cache reads: "http://", "https://" or "s3://", any case. */
 int xh_cache_is_url(const char *name);
 

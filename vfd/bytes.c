@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cache/cache.h"
+#include "unsaid.h"
 #include "xhdf5.h"
 
 struct H5FDxhdf5_bytes {
     struct xh_file *file; /* constant; the cache is its own lock */
+    struct xh_unsaid unsaid;
 };
 
 static int tell(const struct xh_err *err, H5FDxhdf5_why_t *why)
@@ -63,14 +64,11 @@ int H5FDxhdf5_bytes_read(H5FDxhdf5_bytes_t *b, size_t n, const uint64_t offs[], 
 {
     struct xh_extent one = {0}, *ext = n <= 1 ? &one : malloc(n * sizeof *ext);
     struct xh_err err = {0};
-    uint64_t most = 0;
     if (!ext)
         return fail(why, ENOMEM, "out of memory");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         ext[i] = (struct xh_extent){.off = offs[i], .len = lens[i], .buf = bufs[i]};
-        most = lens[i] > most ? lens[i] : most;
-    }
-    int rc = xh_cache_read(b->file, most < XH_UNSAID_META_BYTES ? XH_KIND_META : XH_KIND_RAW, ext, n, &err);
+    int rc = n ? xh_cache_read(b->file, xh_unsaid_kind(&b->unsaid, ext, n), ext, n, &err) : 0;
     if (ext != &one)
         free(ext);
     return rc ? tell(&err, why) : 0;

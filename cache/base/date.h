@@ -1,4 +1,4 @@
-/* Dates as HTTP writes them. Pure. */
+/* Dates as HTTP and ISO 8601 write them. Pure. */
 #ifndef XH_DATE_H
 #define XH_DATE_H
 
@@ -10,5 +10,9 @@
  * Not by curl_getdate, which takes a date without seconds or zone too: this one is compared with a file's time.
  * Source: RFC 9110, 5.6.7. */
 int64_t xh_http_date(const char *text);
+
+/* Returns the seconds since 1970 of a date as "2026-11-26T09:00:00Z", in any zone. 0: it is not one.
+ * Source: RFC 3339. */
+long long xh_iso_date(const char *text);
 
 #endif

@@ -26,7 +26,9 @@ static int is_at(const struct xh_url *u, const char *endpoint, int virtual)
     return same;
 }
 
-int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **out, struct xh_err *err)
+/* |token|: NULL, or |name| is listed from there on. */
+static int find_url(const char *name, const char *token, const struct xh_options *o, struct xh_url **out,
+                    struct xh_err *err)
 {
     struct xh_s3_settings s;
     struct xh_s3_place p;
@@ -34,7 +36,7 @@ int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **
     int named = xh_s3_is_name(name), rc = xh_s3_settings_find(o, named, &s, err);
     if (rc == 0 && named) {
         struct xh_s3_where where = {.endpoint = s.endpoint, .region = s.region, .style = s.style};
-        rc = xh_s3_address(name, &where, &text, err);
+        rc = token ? xh_s3_list_address(name, token, &where, &text, err) : xh_s3_address(name, &where, &text, err);
     }
     struct xh_url *u = NULL;
     rc = rc ? rc : xh_url_parse(named ? text : name, &u, err);
@@ -57,6 +59,17 @@ int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **
     else
         *out = u;
     return rc;
+}
+
+int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **out, struct xh_err *err)
+{
+    return find_url(name, NULL, o, out, err);
+}
+
+int xh_caller_list_url(const char *name, const char *token, const struct xh_options *o, struct xh_url **out,
+                       struct xh_err *err)
+{
+    return find_url(name, token, o, out, err);
 }
 
 /* The keys for |c->url|, of S3. None where they may not go: a file that names others' buckets runs no program. */

@@ -30,6 +30,11 @@ struct xh_caller {
  * |*out|. May read small files. Threads: the program's own, unless o->env is held. */
 int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **out, struct xh_err *err);
 
+/* Makes |*out| of the URL that lists what is below |name|, "s3://bucket/prefix/", from |token| on (see s3.h). Else as
+ * xh_caller_url. */
+int xh_caller_list_url(const char *name, const char *token, const struct xh_options *o, struct xh_url **out,
+                       struct xh_err *err);
+
 /* Finds the CAs, the proxies and, over https, the credentials for |url|; a login of the netrc file is set in |url|. |o|
  * and |url| outlive it.
  * Returns 0, or XH_E_TLS (no CAs, over https), XH_E_INVAL (a proxy that cannot be used), XH_E_ACCES (the netrc file),

@@ -109,14 +109,15 @@ int xh_dav_stat(struct xh_dav *d, const char *suffix, struct xh_dav_stat *out, s
         return rc == XH_E_NOENT ? 0 : rc;
     out->there = 1;
     xh_dialect_init(&v);
-    if (!xh_propfind_parse(d->said, d->body_len, date, sizeof date, &size) ||
+    const struct xh_xml found = {d->said, d->body_len};
+    if (!xh_propfind_parse(found, date, sizeof date, &size) ||
         !xh_dialect_set_proof(&v, XH_BY_PROPFIND, date))
         return xh_err_set(
             err, XH_E_PROTO, d->reply.status,
             "%.200s: the server tells neither ETag nor date: who changes files there cannot be told apart",
             d->url->shown);
     v.size = out->size = size;
-    out->directory = xh_propfind_is_directory(d->said, d->body_len);
+    out->directory = xh_propfind_is_directory(found);
     time_t t = xh_http_date(date);
     out->mtime_s = t > 0 ? (long long)t : 0;
     xh_dialect_validator(&v, out->validator, sizeof out->validator);

@@ -42,8 +42,8 @@ static void revalidated(struct xh_job *j)
     char date[XH_HEADER_BYTES];
     uint64_t size;
     struct xh_err err;
-    int known =
-        !j->lost && p->status == 207 && xh_propfind_parse((const char *)p->bytes, p->len, date, sizeof date, &size);
+    const struct xh_xml said = {(const char *)p->bytes, p->len};
+    int known = !j->lost && p->status == 207 && xh_propfind_parse(said, date, sizeof date, &size);
     xh_engine_lock();
     o->checking = 0;
     o->checked_ns = xh_now_ns(); /* also after a failure: the next is due after the same time */

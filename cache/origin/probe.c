@@ -79,7 +79,8 @@ static int read_stat(const struct xh_probe *p, const struct xh_err *own, struct 
     out->gone = own->code == XH_E_NOENT;
     out->server_hash = p->server_hash;
     out->known = own->code == 0 && p->status == 207 &&
-                 xh_propfind_parse((const char *)p->bytes, p->len, out->date, sizeof out->date, &out->size);
+                 xh_propfind_parse((struct xh_xml){(const char *)p->bytes, p->len}, out->date, sizeof out->date,
+                                   &out->size);
     return out->known;
 }
 

@@ -348,71 +348,30 @@ int xh_reply_line(struct xh_reply *r, const char *line, size_t len, time_t now)
     return 0;
 }
 
-/* When an element of local name |name| begins at |p| ('<'), returns the end of its name. */
-static const char *names(const char *p, const char *end, const char *name)
+int xh_propfind_parse(struct xh_xml xml, char *date, size_t date_size, uint64_t *length)
 {
-    const char *tag = p + 1, *q = tag;
-    while (q < end && *q != '>' && *q != '/' && !isspace((unsigned char)*q))
-        q++;
-    const char *colon = memchr(tag, ':', (size_t)(q - tag));
-    const char *local = colon ? colon + 1 : tag;
-    return (size_t)(q - local) == strlen(name) && memcmp(local, name, strlen(name)) == 0 ? q : NULL;
-}
-
-/* When such an element opens there, returns where its text begins. */
-static const char *opens(const char *p, const char *end, const char *name)
-{
-    const char *q = names(p, end, name);
-    if (!q)
-        return NULL;
-    while (q < end && *q != '>')
-        q++;
-    return q < end && q[-1] != '/' ? q + 1 : NULL;
-}
-
-/* Finds the text of the first element of local name |name|, blanks around it dropped. */
-static int element_text(const char *xml, size_t len, const char *name, const char **text, size_t *n)
-{
-    const char *end = xml + len;
-    for (const char *p = xml; p < end && (p = memchr(p, '<', (size_t)(end - p))) != NULL; p++) {
-        const char *from = opens(p, end, name);
-        if (!from)
-            continue;
-        const char *to = memchr(from, '<', (size_t)(end - from));
-        if (!to)
-            return -1;
-        while (from < to && isspace((unsigned char)*from))
-            from++;
-        while (to > from && isspace((unsigned char)to[-1]))
-            to--;
-        *text = from;
-        *n = (size_t)(to - from);
-        return 0;
-    }
-    return -1;
-}
-
-int xh_propfind_parse(const char *xml, size_t len, char *date, size_t date_size, uint64_t *length)
-{
-    const char *text;
-    size_t n;
+    struct xh_xml text;
     date[0] = '\0';
-    if (element_text(xml, len, "getcontentlength", &text, &n) != 0)
+    if (!xh_xml_text(xml, "getcontentlength", &text))
         return 0;
-    const char *p = text;
-    if (number(&p, text + n, length) != 0 || p != text + n)
+    const char *p = text.at, *end = text.at + text.len;
+    if (number(&p, end, length) != 0 || p != end)
         return 0;
-    if (element_text(xml, len, "getlastmodified", &text, &n) != 0)
+    if (!xh_xml_text(xml, "getlastmodified", &text))
         return 0;
-    keep(date, date_size, text, n);
+    keep(date, date_size, text.at, text.len);
     return date[0] != '\0';
 }
 
-int xh_propfind_is_directory(const char *xml, size_t len)
+int xh_propfind_is_directory(struct xh_xml xml)
 {
-    const char *end = xml + len;
-    for (const char *p = xml; p < end && (p = memchr(p, '<', (size_t)(end - p))) != NULL; p++)
-        if (names(p, end, "collection"))
+    return xh_xml_has(xml, "collection");
+}
+
+int xh_propfind_next(struct xh_xml *xml, struct xh_xml *path, struct xh_xml *of)
+{
+    while (xh_xml_next(xml, "response", of))
+        if (xh_xml_text(*of, "href", path))
             return 1;
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "base/date.h"
+#include "xml.h"
 
 #define XH_HOPS_MOST 10u               /* redirects that one request follows: more are a loop */
 #define XH_HEADERS_MOST_BYTES 131072u  /* of all headers of a reply: more are an attack */
@@ -124,10 +125,14 @@ int xh_multipart_feed(struct xh_multipart *m, const uint8_t *p, size_t len, cons
 
 /* Finds getlastmodified and getcontentlength in a 207's XML, whatever their prefix.
  * |date| gets the text ("" when absent or too long). Returns 1 when both are there. */
-int xh_propfind_parse(const char *xml, size_t len, char *date, size_t date_size, uint64_t *length);
+int xh_propfind_parse(struct xh_xml xml, char *date, size_t date_size, uint64_t *length);
 
 /* 1 when a 207's XML says that what was asked for is a directory. */
-int xh_propfind_is_directory(const char *xml, size_t len);
+int xh_propfind_is_directory(struct xh_xml xml);
+
+/* Finds the next of several resources in a 207's XML (Depth: 1), and moves |xml| behind it. |path| is its href as it
+ * stands there, |of| what the functions above are asked about it. Returns 1, or 0: there are no more. */
+int xh_propfind_next(struct xh_xml *xml, struct xh_xml *path, struct xh_xml *of);
 
 /* 1 when the bytes |said| of a body begin as a web page does: "<!doctype html" or "<html", in any case, behind blanks
  * and a byte order mark; of one that is called |html|, "<" will do. 0: they do not. -1: there are too few to tell. */

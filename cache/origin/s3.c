@@ -29,7 +29,8 @@ static int hex_digit(char c)
 }
 
 /* What a path is, before it is written. */
-enum path_of { OF_NAME /* a key as it is */, OF_URL, OF_AMAZON /* a URL's, where + is a blank, as Amazon reads it */ };
+enum path_of { OF_NAME /* a key as it is */, OF_URL, OF_AMAZON /* a URL's, where + is a blank, as Amazon reads it */,
+               OF_VALUE /* a query's value, with no slash in it */ };
 
 /* Writes |n| bytes of a path as signatures have them: unreserved characters and slashes as they are, all else
  * percent-encoded. Escapes of a URL are undone first. |to| has room for 3 n + 1 bytes. */
@@ -39,11 +40,12 @@ static char *write_path(char *to, const char *from, size_t n, enum path_of of)
         unsigned char c = (unsigned char)from[i];
         if (of == OF_AMAZON && c == '+')
             c = ' ';
-        else if (of != OF_NAME && c == '%' && n - i > 2 && hex_digit(from[i + 1]) >= 0 && hex_digit(from[i + 2]) >= 0) {
+        else if ((of == OF_URL || of == OF_AMAZON) && c == '%' && n - i > 2 && hex_digit(from[i + 1]) >= 0 &&
+                 hex_digit(from[i + 2]) >= 0) {
             c = (unsigned char)(hex_digit(from[i + 1]) << 4 | hex_digit(from[i + 2]));
             i += 2;
         }
-        if (is_unreserved(c) || c == '/')
+        if (is_unreserved(c) || (c == '/' && of != OF_VALUE))
             *to++ = (char)c;
         else
             to += sprintf(to, "%%%02X", c);
@@ -74,8 +76,6 @@ static const char *fault_of(const char *bucket, size_t n, const char *key, size_
     if (!plain)
         return "what stands behind s3:// is no bucket's name (it is written s3://bucket/key; access points and tenants "
                "have https URLs)";
-    if (key_len == 0)
-        return "it names no object: write s3://bucket/key";
     if (key_len > KEY_MOST)
         return "a key has at most 1,024 bytes";
     for (size_t i = 0; i < key_len; i++)
@@ -102,22 +102,17 @@ static int split_endpoint(const char *endpoint, int *https, const char **host, s
     return 0;
 }
 
-int xh_s3_address(const char *name, const struct xh_s3_where *w, char **out, struct xh_err *err)
+static int name_fault(const char *name, const char *wrong, struct xh_err *err)
 {
-    static const char version[] = "?versionId=";
-    const char *bucket = name + 5, *key = bucket + strcspn(bucket, "/"), *query = strstr(name, version);
-    size_t n = (size_t)(key - bucket);
-    key += *key == '/';
-    size_t key_len = query && query >= key ? (size_t)(query - key) : strlen(key);
-    const char *wrong = fault_of(bucket, n, key, key_len);
     char shown[512];
-    if (!wrong && query && query[sizeof version - 1 + strspn(query + sizeof version - 1,
-                                                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                                "0123456789-._~")])
-        wrong = "what follows versionId= is no version of S3";
-    if (wrong)
-        return xh_err_set(err, XH_E_INVAL, 0, "cannot use the name %s: %s", xh_url_shown(name, shown, sizeof shown),
-                          wrong);
+    return xh_err_set(err, XH_E_INVAL, 0, "cannot use the name %s: %s", xh_url_shown(name, shown, sizeof shown), wrong);
+}
+
+/* Writes the URL of |path|, written as a path's, in the bucket of |n| bytes, with |query| behind it. */
+static int address(const char *bucket, size_t n, const char *path, const char *query, const struct xh_s3_where *w,
+                   char **out, struct xh_err *err)
+{
+    char shown[512];
     int https = 1, own = w->endpoint && *w->endpoint;
     const char *host = NULL, *region = w->region && *w->region ? w->region : NULL;
     size_t host_len = 0, path_len = 0;
@@ -129,23 +124,72 @@ int xh_s3_address(const char *name, const struct xh_s3_where *w, char **out, str
     if (region && !xh_s3_is_region(region))
         return xh_err_set(err, XH_E_INVAL, 0, "the S3 region %.60s is none: regions are like eu-west-1", region);
     int virtual = w->style == XH_S3_VIRTUAL || (w->style == XH_S3_AUTO && !own && is_host_part(bucket, n));
-    char *path = malloc(3 * key_len + 1);
-    if (!path)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
-    write_path(path, key, key_len, OF_NAME);
     char amazon[XH_S3_REGION_BYTES + 32];
     snprintf(amazon, sizeof amazon, "s3%s%s.amazonaws.com%s", region ? "." : "", region ? region : "",
              region && strncmp(region, "cn-", 3) == 0 ? ".cn" : "");
     int rc = asprintf(out, "http%s://%.*s%s%.*s%.*s%s%.*s/%s%s", https ? "s" : "", virtual ? (int)n : 0, bucket,
                       virtual ? "." : "", (int)(own ? host_len : strlen(amazon)), own ? host : amazon,
                       own ? (int)path_len : 0, own ? host + host_len : "", virtual ? "" : "/", virtual ? 0 : (int)n,
-                      bucket, path, query ? query : "");
-    free(path);
+                      bucket, path, query);
     if (rc < 0) {
         *out = NULL;
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
     }
     return 0;
+}
+
+int xh_s3_address(const char *name, const struct xh_s3_where *w, char **out, struct xh_err *err)
+{
+    static const char version[] = "?versionId=";
+    const char *bucket = name + 5, *key = bucket + strcspn(bucket, "/"), *query = strstr(name, version);
+    size_t n = (size_t)(key - bucket);
+    key += *key == '/';
+    size_t key_len = query && query >= key ? (size_t)(query - key) : strlen(key);
+    const char *wrong = fault_of(bucket, n, key, key_len);
+    if (!wrong && key_len == 0)
+        wrong = "it names no object: write s3://bucket/key";
+    if (!wrong && query && query[sizeof version - 1 + strspn(query + sizeof version - 1,
+                                                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                                "0123456789-._~")])
+        wrong = "what follows versionId= is no version of S3";
+    if (wrong)
+        return name_fault(name, wrong, err);
+    char *path = malloc(3 * key_len + 1);
+    if (!path)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
+    write_path(path, key, key_len, OF_NAME);
+    int rc = address(bucket, n, path, query ? query : "", w, out, err);
+    free(path);
+    return rc;
+}
+
+const char *xh_s3_prefix(const char *name)
+{
+    const char *p = name + 5 + strcspn(name + 5, "/");
+    return p + (*p == '/');
+}
+
+int xh_s3_list_address(const char *name, const char *token, const struct xh_s3_where *w, char **out,
+                       struct xh_err *err)
+{
+    const char *bucket = name + 5, *prefix = xh_s3_prefix(name);
+    size_t n = strcspn(bucket, "/"), len = strlen(prefix), token_len = strlen(token);
+    const char *wrong = fault_of(bucket, n, prefix, len);
+    if (wrong)
+        return name_fault(name, wrong, err);
+    char *query = NULL, *coded = malloc(3 * (len + token_len) + 2);
+    if (!coded)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
+    char *coded_token = write_path(coded, prefix, len, OF_VALUE) + 1;
+    write_path(coded_token, token, token_len, OF_VALUE);
+    /* In the order that a signature wants: older libcurls do not sort. */
+    int rc = asprintf(&query, "?%s%s%sdelimiter=%%2F&encoding-type=url&list-type=2&prefix=%s",
+                      token_len ? "continuation-token=" : "", coded_token, token_len ? "&" : "", coded) < 0
+                 ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL")
+                 : address(bucket, n, "", query, w, out, err);
+    free(query);
+    free(coded);
+    return rc;
 }
 
 /* ---- hosts of Amazon */

@@ -33,6 +33,15 @@ int xh_s3_is_name(const char *name);
  * Returns 0, XH_E_INVAL (the text says what is wrong) or XH_E_NOMEM. Owns: the caller frees |*out|. */
 int xh_s3_address(const char *name, const struct xh_s3_where *w, char **out, struct xh_err *err);
 
+/* What follows the bucket in |name|, "s3://bucket/prefix": "" where nothing does. */
+const char *xh_s3_prefix(const char *name);
+
+/* Writes the URL that lists what is below |name|, "s3://bucket/prefix/" or "s3://bucket": from |token| on, which the
+ * last part of the listing brought; "": from the start. Returns as xh_s3_address. Source: Amazon S3's API reference,
+ * ListObjectsV2. */
+int xh_s3_list_address(const char *name, const char *token, const struct xh_s3_where *w, char **out,
+                       struct xh_err *err);
+
 /* What a URL at Amazon's S3 says of itself. */
 struct xh_s3_place {
     char bucket[XH_S3_BUCKET_BYTES];

@@ -16,6 +16,7 @@
 
 #include <jansson.h>
 
+#include "base/date.h"
 #include "base/files.h"
 #include "base/hash.h"
 #include "base/now.h"
@@ -264,25 +265,6 @@ static const char *take(struct xh_token *t, const char *id, const char *secret, 
 
 /* ---- credential_process */
 
-long long xh_s3_date(const char *text)
-{
-    struct tm tm = {0};
-    int n = 0, hours = 0, minutes = 0;
-    char sign = '+';
-    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min,
-               &tm.tm_sec, &n) != 6 || n == 0)
-        return 0;
-    text += n;
-    if (*text == '.')
-        text += 1 + strspn(text + 1, "0123456789");
-    if (*text != 'Z' && *text && sscanf(text, "%c%2d:%2d", &sign, &hours, &minutes) != 3)
-        return 0;
-    tm.tm_year -= 1900;
-    tm.tm_mon--;
-    long long at = (long long)timegm(&tm), off = hours * 3600LL + minutes * 60LL;
-    return sign == '-' ? at + off : at - off;
-}
-
 /* What the last command printed: an opening asks for its keys several times, and other files with it. |lock| guards it,
  * and is held while a command runs. */
 static struct {
@@ -356,7 +338,7 @@ static const char *read_printed(struct xh_token *t, const char *text, int printe
                    json_string_value(json_object_get(j, "SecretAccessKey")),
                    json_string_value(json_object_get(j, printed ? "SessionToken" : "Token")));
     if (!why && ends)
-        t->expires = xh_s3_date(ends);
+        t->expires = xh_iso_date(ends);
     json_decref(j); /* jansson does not overwrite what it frees; the text that it came from is */
     return why;
 }

@@ -48,7 +48,4 @@ enum xh_again xh_s3_keys_again(const struct xh_token *old, uint64_t since_ns, st
 /* For xh_token_unref. */
 void xh_s3_keys_free(struct xh_s3_keys *k); /* NULL allowed */
 
-/* When the keys end that a program printed as |text|, in seconds since 1970; 0: it cannot be read. Source: RFC 3339. */
-long long xh_s3_date(const char *text);
-
 #endif

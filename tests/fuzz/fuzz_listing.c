@@ -5,34 +5,23 @@
 #include "../../vfd/tool/listing.h"
 
 /* All that is listed may be shown. */
-static void check(struct xh_fuse_names *names)
+static void check(struct xh_entries *names)
 {
     for (size_t i = 0; i < names->n; i++) {
         const char *name = names->of[i].name;
-        hold(name[0] && strlen(name) <= XH_FUSE_NAME_BYTES, "no length for a name");
+        hold(name[0] && strlen(name) <= XH_NAME_BYTES, "no length for a name");
+        hold(!names->of[i].told || (!names->of[i].directory && names->of[i].size <= INT64_MAX), "no size of a file");
         hold(strcmp(name, ".") != 0 && strcmp(name, "..") != 0, "a name that leads elsewhere");
         for (; *name; name++)
             hold(*name != '/' && (unsigned char)*name >= 0x20 && *name != 0x7f, "a byte that no name has");
-        free(names->of[i].name);
     }
-    free(names->of);
-    *names = (struct xh_fuse_names){0};
-}
-
-/* For listing.c, without the rest of the tool. */
-int xh_fuse_names_add(struct xh_fuse_names *names, const char *name, int directory)
-{
-    struct xh_fuse_name *more = realloc(names->of, (names->n + 1) * sizeof *more);
-    hold(more != NULL, "out of memory");
-    names->of = more;
-    names->of[names->n++] = (struct xh_fuse_name){strdup(name), directory};
-    return 0;
+    xh_entries_free(names);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 {
-    struct xh_fuse_names names = {0};
-    char *copy = malloc(size + 1), name[XH_FUSE_NAME_BYTES + 1];
+    struct xh_entries names = {0};
+    char *copy = malloc(size + 1), name[XH_NAME_BYTES + 1];
     hold(copy != NULL, "out of memory");
     memcpy(copy, p, size);
     copy[size] = '\0';
@@ -42,8 +31,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
     check(&names);
     xh_listing_json(copy, size, &names);
     check(&names);
+    char token[XH_LISTING_TOKEN_BYTES];
+    xh_listing_s3(copy, size, "d/", &names, token);
+    hold(memchr(token, '\0', sizeof token) != NULL, "a token without an end");
+    check(&names);
     if (xh_listing_name(copy, size, name) == 0) {
-        xh_fuse_names_add(&names, name, 0);
+        xh_entries_add(&names, &(struct xh_entry){.name = name});
         check(&names);
     }
     free(copy);

@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import errno
 import hashlib
+import http.server
 import os
 import pathlib
 import re
@@ -16,6 +17,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -42,6 +44,10 @@ print(sum(int(d[i:i + 4].sum()) for i in range(0, len(d), 4)))
 """
 MAPPED = "import numpy, sys; print(int(numpy.memmap(sys.argv[1], 'u1', 'r').sum()))"
 WAIT_S = 20
+
+
+def may_mount():
+    return os.geteuid() == 0 and os.access("/dev/fuse", os.R_OK | os.W_OK)
 
 
 class Mount:
@@ -157,6 +163,79 @@ def directories(tap, kind, server, data, env):
         for words, code in (([f"{server.url}/none/"], 3), ([f"{server.url}/", f"{server.url}/walk.h5"], 2)):
             status, _, err = harness.run([TOOL, "mount", *words, m.dir.parent], env)
             assert status == code and "directory" in err, (status, err)
+
+
+def listed(at):
+    """{name: (size, date)} of a directory, as ls -l asks for it."""
+    return {e.name: (e.stat().st_size, int(e.stat().st_mtime)) for e in os.scandir(at)}
+
+
+def sizes(tap, kind, server, data, env):
+    many = data / "many"
+    many.mkdir()
+    for i in range(40):
+        (many / f"{i:02}.h5").write_bytes(os.urandom(1000 + i))
+        os.utime(many / f"{i:02}.h5", (1.6e9 + i, 1.6e9 + i))
+    with Mount(env, f"{server.url}/many/") as m:
+        with tap.claim("ls -l opens no file: what the listing does not tell, HEAD does, once a file"):
+            before = server.requests()[0]
+            assert listed(m.dir) == listed(many)
+            sent = server.requests()[0] - before
+            # XRootD tells it by PROPFIND; nginx refuses that, and lists names.
+            assert sent == (1 if kind == "xrootd" else 42), sent
+        with tap.claim("so listed, a file is read, and one that has changed meanwhile is the new one"):
+            assert digest(m / "07.h5") == digest(many / "07.h5")
+            assert listed(m.dir) == listed(many)
+            replaced(data, "many/08.h5", b"new" * 1000)
+            assert (m / "08.h5").read_bytes() == b"new" * 1000
+            assert (m / "08.h5").stat().st_size == 3000
+            assert digest(m / "09.h5") == digest(many / "09.h5")    # which the kernel keeps
+            replaced(data, "many/09.h5", b"newer" * 1000)
+            harness.wait_for(lambda: digest_or(m / "09.h5") == digest(many / "09.h5"), "the new version")
+            time.sleep(6)   # until it is closed, and the listing would still tell its old size
+            assert (m / "09.h5").stat().st_size == 5000
+    shutil.rmtree(many)
+
+
+class Page(http.server.BaseHTTPRequestHandler):
+    """A directory of 40 files as a page of links. Behind the eighth, HEAD waits until four wait."""
+
+    protocol_version = "HTTP/1.1"
+    gate, heads, waiting, most = threading.Condition(), 0, 0, 0
+
+    def do_GET(self):
+        body = ("<title>Index of /</title>" + "".join(f'<a href="{i}.h5">' for i in range(40))).encode()
+        self.answer(body)
+        self.wfile.write(body)
+
+    def do_HEAD(self):
+        with Page.gate:
+            Page.heads += 1
+            Page.waiting += 1
+            Page.most = max(Page.most, Page.waiting)
+            Page.gate.notify_all()
+            if Page.heads > 8:
+                Page.gate.wait_for(lambda: Page.most >= 4, timeout=5)
+            Page.waiting -= 1
+        self.answer(bytes(1000))
+
+    def answer(self, body):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+
+    def log_message(self, *args):
+        pass
+
+
+def at_once(tap, env):
+    with tap.claim("of a directory many are asked at once, also where the server tells no date"), \
+            http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as there:
+        threading.Thread(target=there.serve_forever, daemon=True).start()
+        with Mount(env, f"http://127.0.0.1:{there.server_port}/") as m:
+            assert listed(m.dir) == {f"{i}.h5": (1000, 0) for i in range(40)}
+            assert Page.heads == 40 and 4 <= Page.most <= 8, (Page.heads, Page.most)
+        there.shutdown()
 
 
 def catalogue(tap, server, data, env):
@@ -307,11 +386,18 @@ def waits(tap, server, env):
         return reader
 
     pids = harness.family(int(server.facts["pid"]))
-    with Mount(env, f"{server.url}/images.h5") as m, contextlib.ExitStack() as stack:
-        os.stat(m / "images.h5")
+
+    def stop(stack):
+        """All of the server's threads, before it goes on here."""
+        stack.callback(lambda: [os.kill(pid, signal.SIGCONT) for pid in pids])
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        stack.callback(lambda: [os.kill(pid, signal.SIGCONT) for pid in pids])
+        states = [task / "stat" for pid in pids for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+        harness.wait_for(lambda: all(s.read_text().rsplit(")", 1)[1].split()[0] == "T" for s in states), "its stop")
+
+    with Mount(env, f"{server.url}/images.h5") as m, contextlib.ExitStack() as stack:
+        os.stat(m / "images.h5")
+        stop(stack)
         with tap.claim("a program that waits for a read can be killed"):
             reader = begin(m)
             reader.kill()
@@ -328,9 +414,7 @@ def waits(tap, server, env):
     with tap.claim("a server that is gone is an error with a sentence"), \
             Mount(dict(env, XHDF5_RETRIES="0", XHDF5_STALL_TIMEOUT_MS="1000"), f"{server.url}/images.h5") as m, \
             contextlib.ExitStack() as stack, open(m / "images.h5", "rb") as f:
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        stack.callback(lambda: [os.kill(pid, signal.SIGCONT) for pid in pids])
+        stop(stack)
         assert failure(lambda: os.pread(f.fileno(), 4096, 30 << 20)) == errno.ETIMEDOUT
         assert "images.h5" in m.log(), m.log()
 
@@ -369,14 +453,16 @@ def by_fusermount(tap, server, data, env):
     except OSError as e:
         tap.skip(claim, f"no device: {e}")
         return
-    own = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /dev/fuse && exec setpriv --reuid=65534 --regid=65534 '
-           '--clear-groups "$@"', device]
+    # libfuse starts the one of /usr/bin, whatever PATH says.
+    own = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /dev/fuse && mount --bind "$1" "$2" && shift 2 && exec '
+           'setpriv --reuid=65534 --regid=65534 --clear-groups "$@"', device, ours / "fusermount3",
+           pathlib.Path(program).resolve()]
     script = '"$1" mount -l /dev/null "$2/walk.h5" "$3" && sha256sum "$3/walk.h5" && fusermount3 -u "$3"'
     with tap.claim(claim), tempfile.TemporaryDirectory() as place, tempfile.TemporaryDirectory() as shadow:
         for at in (place, shadow):
             os.chown(at, 65534, 65534)
         status, out, err = harness.run([*own, "sh", "-c", script, "sh", TOOL, server.url, place],
-                                       dict(env, XHDF5_SHADOW_DIR=shadow, PATH=f"{ours}:{env['PATH']}"))
+                                       dict(env, XHDF5_SHADOW_DIR=shadow))
         assert status == 0 and out.split()[0] == digest(data / "walk.h5"), (status, out, err)
     device.unlink()
     shutil.rmtree(ours)
@@ -385,7 +471,7 @@ def by_fusermount(tap, server, data, env):
 def main():
     kind = sys.argv[1]
     tap = harness.Tap()
-    if os.geteuid() != 0 or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+    if not may_mount():
         print("1..0 # SKIP no right to mount, or no /dev/fuse")
         return 0
     with tempfile.TemporaryDirectory(dir="/var/tmp") as directory, harness.shadow_dir() as shadow:
@@ -401,6 +487,9 @@ def main():
             del env["HDF5_DRIVER"], env["HDF5_PLUGIN_PATH"]
             reads(tap, server, data, env)
             directories(tap, kind, server, data, env)
+            sizes(tap, kind, server, data, env)
+            if kind == "nginx":
+                at_once(tap, env)
             catalogue(tap, server, data, env)
             counts(tap, server, data)
             changes(tap, server, data, env)

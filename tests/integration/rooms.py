@@ -39,7 +39,7 @@ ROOMS = {
     "text": (
         "cache/origin/ring cache/origin/url cache/origin/s3 cache/origin/profile cache/origin/proxy "
         "cache/origin/response cache/origin/multipart cache/origin/dialect cache/origin/tls_advice "
-        "cache/origin/cookies",
+        "cache/origin/cookies cache/origin/xml",
         "base:date.h,err.h,env.h,hash.h,now.h,sha256.h,wipe.h"),
     "creds": (
         "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/s3process "
@@ -93,12 +93,13 @@ ROOMS = {
     "tool": (
         "vfd/tool/",
         "base face shadow:shadow.h,image.h source:metaimage.h,packed.h,bytes.h edit:edit.h open:mistaken.h "
-        "read:- vfd:xhdf5.h driver:-"),
+        "read:- vfd:xhdf5.h,unsaid.h driver:-"),
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.
 MORE = {f"vfd/tool/{unit}": "text:dialect.h,proxy.h,response.h,s3.h,tls_advice.h,url.h wire caller creds:auth.h,login.h"
         for unit in ("dial", "doctor", "extras", "habits", "list_at", "way", "whole")}
+MORE["vfd/tool/listing"] = "text:response.h,s3.h,xml.h"
 
 # The circles that still stand: {name: "units"}.
 STANDING_CIRCLES = {}
@@ -110,13 +111,13 @@ PURE = set("""
     cache/format/contiguous cache/format/filters cache/format/metaindex cache/format/metaparse
     cache/pages/plan cache/ahead/predict cache/ahead/weave cache/policy
     cache/format/chunkindex/
-    cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3
+    cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3 cache/origin/xml
     cache/origin/sentence cache/origin/sentence_s3
     cache/origin/verdict cache/origin/verdict_s3
     cache/overlay/extents
     cache/replicas/choice cache/replicas/list
     cache/source/judge cache/source/metaimage cache/source/packed cache/source/version
-    vfd/lineup vfd/mapping vfd/tool/listing
+    vfd/lineup vfd/mapping vfd/unsaid vfd/tool/listing
 """.split())
 IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pthread.h"}
 
@@ -126,6 +127,7 @@ MAY_INCLUDE = {
     "curl/": set("cache/origin/url cache/origin/wire cache/origin/handle".split()),
     "sys/socket.h": set("cache/origin/wire vfd/tool/".split()),
     "mpi.h": set("vfd/mpi/ vfd/xhdf5_mpi".split()),
+    "fuse_lowlevel.h": {"vfd/tool/fuse"},
     "jansson.h": set("cache/origin/token cache/origin/s3keys vfd/tool/".split()),
     "lz4frame.h": set("cache/source/packed vfd/tool/pack_way".split()),
     "zstd.h": set("cache/source/metaimage cache/source/packed vfd/tool/bake vfd/tool/pack_way".split()),

@@ -22,6 +22,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
 import connect_proxy  # noqa: E402
 import faults  # noqa: E402
 import harness  # noqa: E402
+import mount  # noqa: E402
 import s3_sign  # noqa: E402
 
 sys.path.insert(0, str(harness.TOP / "server"))
@@ -385,13 +386,73 @@ def is_there(seconds=500):
     return shutil.which("versitygw")
 
 
+def real_mounts(tap, g, r):
+    if not mount.may_mount():
+        return tap.skip("mounts", "no right to mount, or no /dev/fuse")
+    env, right = r.env(AWS_ENDPOINT_URL_S3=g.base), r.file.read_bytes()
+    keys = env | KEYS
+    name = pathlib.Path(NAME).name
+
+    g.ask("PUT", "/tree")
+    g.ask("PUT", f"/tree/d/{s3_sign.quote(name)}", right)
+
+    @contextlib.contextmanager
+    def mounted(env, url):
+        with harness.shadow_dir() as shadow, mount.Mount(env | {"XHDF5_SHADOW_DIR": str(shadow)}, url) as m:
+            yield m
+            r.said += m.log()
+
+    def operations(since):
+        return [m[1] for line in g.lines()[since:] if "xhdf5/" in line and (m := re.search(r" s3_(\w+)", line))]
+
+    with tap.claim("a prefix is a directory: listed with sizes and dates, by one request, and read"), \
+            mounted(keys, "s3://tree/d/") as m:
+        since = len(g.lines())
+        (one,) = os.scandir(m.dir)
+        assert (one.name, one.stat().st_size) == (name, len(right)), one
+        assert operations(since) == ["ListObjectsV2"], operations(since)
+        assert (m / name).read_bytes() == right
+        assert (m / name).stat() == one.stat() and "ListObjectsV2" not in operations(since)[1:], operations(since)
+    with tap.claim("a bucket, too; what lies below it is found by name, and what does not lie there is not"), \
+            mounted(keys, "s3://tree") as m:
+        assert (m / "d" / name).read_bytes() == right
+        assert mount.failure(lambda: os.stat(m / "d/none")) == mount.failure(lambda: os.stat(m / "none")) == 2
+        assert os.listdir(m.dir) == ["d"] and os.listdir(m / "d") == [name]
+    many = g.dir / "root/tree/many"
+    many.mkdir()
+    odd = {"a%20b.h5", "ü&<x>'\"+.h5", "a=b c", "sub"}
+    for one in {f"{i:04}" for i in range(1500)} | odd - {"sub"} | {"what?.h5", "a#b"}:
+        (many / one).write_bytes(b"x" * len(one))
+    (many / "sub").mkdir()
+    (many / "sub/y").write_bytes(b"yy")
+    with tap.claim("a long listing comes in parts; names are what the keys are, but those that s3:// cannot name"), \
+            mounted(keys, "s3://tree/many/") as m:
+        since = len(g.lines())
+        found, wanted = set(os.listdir(m.dir)), {f"{i:04}" for i in range(1500)} | odd
+        assert found == wanted, (found - wanted, wanted - found)
+        assert operations(since) == ["ListObjectsV2"] * 2, operations(since)
+        for one in odd - {"sub"}:
+            assert (m / one).read_bytes() == b"x" * len(one), one
+        assert (m / "sub/y").read_bytes() == b"yy"
+    with tap.claim("the server's region is used, whatever the environment says"), \
+            mounted(keys | {"AWS_REGION": "eu-west-9"}, "s3://tree/d/") as m:
+        assert os.listdir(m.dir) == [name]
+    with tap.claim("who may not list reads by name"), mounted(env, "s3://open/d/") as m:
+        assert os.listdir(m.dir) == [] and "does not list" in m.log(), m.log()
+        assert (m / name).read_bytes() == right
+    with tap.claim("a prefix or a bucket that is not there is an error at the start"):
+        for url in ("s3://tree/none/", "s3://nobody/"):
+            status, _, err = harness.run([TOOL, "mount", url, g.dir], keys)
+            assert status == 3 and "there is no" in err, (url, err)
+
+
 def versitygw(tap):
     if not is_there():
         return tap.skip("versitygw", "containers/extras s3 did not bring it")
     with tempfile.TemporaryDirectory(prefix="xh-s3-") as d, Gateway(pathlib.Path(d)) as g:
         r = Reader(pathlib.Path(d), g.cacert)
         g.fill(r.file.read_bytes())
-        for part in (real_keys, real_hosts, real_refusals, real_objects):
+        for part in (real_keys, real_hosts, real_refusals, real_objects, real_mounts):
             part(tap, g, r)
         r.kept_secrets(tap, g.dir / "out")
         log = g.log.read_text()

@@ -628,6 +628,7 @@ def command():
     assert URL in run("cache", "ls")
     run("get", f"{URL}.none", want=3)
     run("nonsense", want=2)
+    assert "fusermount3" in run("mount", "--help")  # built with libfuse
     with h5py.File(f"{DATA}/publish-{os.getpid()}.h5", "w") as f:
         [f.create_group(f"group {i}") for i in range(100)]
     run("publish", f"{DATA}/publish-{os.getpid()}.h5")

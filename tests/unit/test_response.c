@@ -536,11 +536,64 @@ static const char xrootd_xml[] =
     "<D:response><D:href>/big.bin</D:href><D:propstat><D:prop><lp1:getcontentlength>300000000</lp1:getcontentlength>\n"
     "<lp1:getlastmodified> Sat, 21 Nov 2026 07:18:57 GMT</lp1:getlastmodified></D:prop></D:propstat></D:response>";
 
+static struct xh_xml all_of(const char *text)
+{
+    return (struct xh_xml){text, strlen(text)};
+}
+
+static int is(struct xh_xml part, const char *text)
+{
+    return part.len == strlen(text) && memcmp(part.at, text, part.len) == 0;
+}
+
+Test(response, propfind_of_a_directory_finds_each_resource)
+{
+    static const char text[] =
+        "<D:multistatus><D:response xmlns:lp1=\"DAV:\"><D:href>/d/</D:href><lp1:resourcetype><D:collection/>"
+        "</lp1:resourcetype></D:response><D:response/><D:response><no/></D:response>"
+        "<x:response><x:href> /d/a&amp;b.h5\n</x:href><x:getcontentlength>7</x:getcontentlength>"
+        "<x:getlastmodified>Sat</x:getlastmodified></x:response><D:response><D:href>/d/cut</D:href>";
+    struct xh_xml rest = all_of(text), path, of;
+    char date[32], plain[16];
+    uint64_t length;
+    cr_assert(xh_propfind_next(&rest, &path, &of) && is(path, "/d/"));
+    cr_expect(xh_propfind_is_directory(of) && !xh_propfind_parse(of, date, sizeof date, &length));
+    cr_assert(xh_propfind_next(&rest, &path, &of) && is(path, "/d/a&amp;b.h5"));
+    cr_expect(!xh_propfind_is_directory(of) && xh_propfind_parse(of, date, sizeof date, &length) && length == 7);
+    cr_expect_eq(xh_xml_plain(path, plain, sizeof plain), 9);
+    cr_expect_eq(memcmp(plain, "/d/a&b.h5", 9), 0);
+    cr_expect_eq(xh_xml_plain(path, plain, 8), 0);
+    cr_expect_not(xh_propfind_next(&rest, &path, &of));
+    for (size_t n = 0; n < sizeof text; n++) { /* no byte behind the end is looked at */
+        char *copy = malloc(n ? n : 1);
+        memcpy(copy, text, n);
+        for (struct xh_xml some = {copy, n}; xh_propfind_next(&some, &path, &of);)
+            cr_expect(of.at >= copy && of.at + of.len <= copy + n && path.at + path.len <= of.at + of.len);
+        free(copy);
+    }
+}
+
+Test(response, entities_of_xml_are_read_and_what_is_none_stays)
+{
+    static const char text[] = "&amp;&lt;&gt;&quot;&apos;&#39;&#34;&#x26;&#xe9;&#300;&nbsp;&#;&#x;&;& &amp";
+    static const char want[] = "&<>\"''\"&&#xe9;&#300;&nbsp;&#;&#x;&;& &amp";
+    char out[128];
+    size_t n = xh_xml_plain(all_of(text), out, sizeof out);
+    cr_expect_eq(n, sizeof want - 1);
+    cr_expect_eq(memcmp(out, want, sizeof want - 1), 0, "%.*s", (int)n, out);
+    for (size_t i = 0; i < sizeof text; i++) { /* no byte behind the end is looked at */
+        char *copy = malloc(i ? i : 1);
+        memcpy(copy, text, i);
+        xh_xml_plain((struct xh_xml){copy, i}, out, sizeof out);
+        free(copy);
+    }
+}
+
 Test(response, propfind_of_xrootd)
 {
     char date[XH_HEADER_BYTES];
     uint64_t length = 0;
-    cr_assert_eq(xh_propfind_parse(xrootd_xml, strlen(xrootd_xml), date, sizeof date, &length), 1);
+    cr_assert_eq(xh_propfind_parse(all_of(xrootd_xml), date, sizeof date, &length), 1);
     cr_assert_str_eq(date, "Sat, 21 Nov 2026 07:18:57 GMT");
     cr_assert_eq(length, 300000000);
 }
@@ -558,7 +611,7 @@ Test(response, propfind_refuses_halves_and_survives_damage)
     char date[32];
     uint64_t length;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        cr_expect_eq(xh_propfind_parse(bad[i], strlen(bad[i]), date, sizeof date, &length), 0, "%s", bad[i]);
+        cr_expect_eq(xh_propfind_parse(all_of(bad[i]), date, sizeof date, &length), 0, "%s", bad[i]);
     seed = 6;
     for (int i = 0; i < 20000; i++) {
         size_t n = dice(sizeof xrootd_xml);
@@ -566,7 +619,7 @@ Test(response, propfind_refuses_halves_and_survives_damage)
         memcpy(copy, xrootd_xml, n);
         for (uint64_t k = dice(8); n && k > 0; k--)
             copy[dice(n)] = (char)dice(256);
-        xh_propfind_parse(copy, n, date, sizeof date, &length);
+        xh_propfind_parse((struct xh_xml){copy, n}, date, sizeof date, &length);
         free(copy);
     }
 }
@@ -578,14 +631,14 @@ Test(response, propfind_tells_a_directory)
     static const char *const no[] = {"", "<", "<iscollection>0</iscollection>", "<collections/>", "collection",
                                      "<a:b collection/>", "</D:collection>"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
-        cr_expect(xh_propfind_is_directory(yes[i], strlen(yes[i])), "%s", yes[i]);
+        cr_expect(xh_propfind_is_directory(all_of(yes[i])), "%s", yes[i]);
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
-        cr_expect_not(xh_propfind_is_directory(no[i], strlen(no[i])), "%s", no[i]);
-    cr_expect_not(xh_propfind_is_directory(xrootd_xml, strlen(xrootd_xml)));
+        cr_expect_not(xh_propfind_is_directory(all_of(no[i])), "%s", no[i]);
+    cr_expect_not(xh_propfind_is_directory(all_of(xrootd_xml)));
     for (size_t n = 0; n < strlen(yes[0]); n++) { /* no byte behind the end is looked at */
         char *copy = malloc(n ? n : 1);
         memcpy(copy, yes[0], n);
-        xh_propfind_is_directory(copy, n);
+        xh_propfind_is_directory((struct xh_xml){copy, n});
         free(copy);
     }
 }

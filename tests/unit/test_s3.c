@@ -9,6 +9,7 @@
 
 #include <criterion/criterion.h>
 
+#include "base/date.h"
 #include "base/env.h"
 #include "base/now.h"
 #include "base/options.h"
@@ -701,12 +702,12 @@ Test(keys, a_machine_s_metadata_service_is_left_alone_where_the_environment_says
 
 Test(keys, dates_are_read_in_any_zone)
 {
-    cr_expect_eq(xh_s3_date("1970-01-01T00:00:10Z"), 10);
-    cr_expect_eq(xh_s3_date("1970-01-01T01:00:10+01:00"), 10);
-    cr_expect_eq(xh_s3_date("1970-01-01T00:00:10.123456Z"), 10);
-    cr_expect_eq(xh_s3_date("1969-12-31T23:30:10-00:30"), 10);
-    cr_expect_eq(xh_s3_date("soon"), 0);
-    cr_expect_eq(xh_s3_date("1970-01-01T00:00:10 no"), 0);
+    cr_expect_eq(xh_iso_date("1970-01-01T00:00:10Z"), 10);
+    cr_expect_eq(xh_iso_date("1970-01-01T01:00:10+01:00"), 10);
+    cr_expect_eq(xh_iso_date("1970-01-01T00:00:10.123456Z"), 10);
+    cr_expect_eq(xh_iso_date("1969-12-31T23:30:10-00:30"), 10);
+    cr_expect_eq(xh_iso_date("soon"), 0);
+    cr_expect_eq(xh_iso_date("1970-01-01T00:00:10 no"), 0);
 }
 
 /* ---- to whom they go */

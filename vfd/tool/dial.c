@@ -200,6 +200,7 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
 {
     const struct xh_options *o = d->c->o;
     struct xh_handle_ask ask = {.fresh = q->fresh,
+                                .bodiless = q->bodiless,
                                 .most_ms = q->whole     ? 0
                                            : q->most_ms ? q->most_ms
                                                         : at_most(o->stall_timeout_ms),

@@ -21,6 +21,7 @@ struct xh_question {
     const char *destination; /* for MOVE: a URL; NULL: none */
     size_t pad_bytes;   /* length of an extra header without meaning */
     int fresh;          /* 1: use a new connection */
+    int bodiless;       /* 1: HEAD */
     /* 1: |body| also gets the body of a 200; the only bounds are most_bytes, and that a byte comes within
      * stall_timeout_ms */
     int whole;

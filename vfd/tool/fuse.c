@@ -1,112 +1,103 @@
-/* FUSE's protocol: see fuse.h.
+/* A mounted file system: see fuse.h.
  *
- * Invariants 1. Each request that wants an answer gets one, from the thread that serves it or, once its program was
- * killed, from interrupt(); work->unique says who: whoever sets it to 0 under the lock answers.
- * 2. While all threads are at work there is one more that waits for requests, up to THREADS_MOST.
+ * Invariant: each request gets one answer, from the thread that serves it or, once its program was killed, from
+ * xh_fuse_tick(). Whoever takes work->req under the lock answers, and nobody else touches the request from then on.
  *
  * A program that was killed stays until its request is answered. A signal that a program handles does not end a
  * request: few programs expect EINTR of a file. */
+#define FUSE_USE_VERSION 312
 #include "fuse.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fuse.h>
+#include <fuse_lowlevel.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include "../../cache/base/files.h"
-#include "../../cache/base/table.h"
 #include "../../cache/base/thread.h"
 
-#define THREADS_MOST  64u
-#define REQUEST_BYTES 16384u /* a request's; the kernel wants 8192 at least */
-#define PAGE_BYTES    4096u
-#define NAME_VALID_S  1u      /* for so long the kernel takes a name for granted; then it asks which version is there */
-#define ATTR_VALID_S  86400u  /* a node's never change */
-#define READ_ONLY     0444u
-/* Of protocol 7.39, in flags2: files that are not read over the kernel's pages may be mapped all the same. */
-#define INIT_EXT      (1u << 30)
-#define MMAP_FLAG2    (1u << 4)
-#define FLAGS2_OFFSET 32u
+#define THREADS_MOST 64u
+#define PAGE_BYTES   4096u
+#define NAME_VALID_S 1.0     /* for so long the kernel takes a name for granted; then it asks which version is there */
+#define ATTR_VALID_S 86400.0 /* a node's never change */
+#define READ_ONLY    0444u
+#define NOT_KNOWN    UINT32_MAX /* an entry's number before it is looked up */
 
-/* What a thread serves. Guarded by the lock. */
+/* What a thread serves. Guarded by the lock, but for the buffer, which is the thread's. */
 struct work {
-    uint64_t unique; /* 0: nothing that waits for an answer */
-    uint32_t thread; /* the program's */
-    int interrupted; /* a signal came: look whether it killed */
+    int busy;
+    fuse_req_t req; /* NULL: answered */
+    uint64_t number; /* the request's; never again */
+    pid_t program;
+    char *buf; /* kept for others */
+    size_t room;
 };
 
 struct xh_fuse {
     const struct xh_fuse_served *served;
     void *fs;
-    int device;
+    struct fuse_session *session;
     pthread_mutex_t lock; /* guards what follows */
-    unsigned threads, idle;
-    int ended;
+    uint64_t requests;
     struct work works[THREADS_MOST];
 };
 
-/* A thread's own. */
-struct server {
-    struct xh_fuse *f;
-    struct work *work;
-    char *in;
-    char *out;
-    size_t out_room;
-};
+/* ---- requests that wait, and their answers */
 
-struct request {
-    struct server *s;
-    struct fuse_in_header *h;
-    void *arg;
-    size_t arg_len;
-};
-
-/* ---- names of a directory */
-
-int xh_fuse_names_add(struct xh_fuse_names *names, const char *name, int directory)
+static struct xh_fuse *fuse_of(fuse_req_t req)
 {
-    char *copy = strdup(name);
-    if (!copy || xh_grow(names->of, names->room, names->n + 1)) {
-        free(copy);
-        return -1;
-    }
-    names->of[names->n++] = (struct xh_fuse_name){copy, directory};
-    return 0;
+    return fuse_req_userdata(req);
 }
 
-void xh_fuse_names_free(struct xh_fuse_names *names)
+/* There is one for each thread. */
+static struct work *begin(fuse_req_t req)
 {
-    for (size_t i = 0; i < names->n; i++)
-        free(names->of[i].name);
-    free(names->of);
-    *names = (struct xh_fuse_names){0};
+    struct xh_fuse *f = fuse_of(req);
+    unsigned i = 0;
+    pthread_mutex_lock(&f->lock);
+    while (i < THREADS_MOST - 1 && f->works[i].busy)
+        i++;
+    struct work *w = &f->works[i];
+    assert(!w->busy);
+    w->busy = 1;
+    w->req = req;
+    w->number = ++f->requests;
+    w->program = fuse_req_ctx(req)->pid;
+    pthread_mutex_unlock(&f->lock);
+    return w;
 }
 
-/* ---- answers */
-
-/* Returns 0, or -1: the kernel wants no answer any more. */
-static int send_answer(struct xh_fuse *f, uint64_t unique, int error, const void *body, size_t len)
+/* The request, which the caller answers from now on; NULL: it was answered. */
+static fuse_req_t claim(struct xh_fuse *f, struct work *w)
 {
-    struct fuse_out_header h = {.len = (uint32_t)(sizeof h + len), .error = -error, .unique = unique};
-    struct iovec v[2] = {{&h, sizeof h}, {(void *)body, len}};
-    return xh_retry(writev(f->device, v, len ? 2 : 1)) < 0 ? -1 : 0;
+    pthread_mutex_lock(&f->lock);
+    fuse_req_t req = w->req;
+    w->req = NULL;
+    pthread_mutex_unlock(&f->lock);
+    return req;
 }
 
-/* 1 when the program's |thread| is about to die. */
-static int is_killed(uint32_t thread)
+static void end(struct xh_fuse *f, struct work *w)
+{
+    pthread_mutex_lock(&f->lock);
+    w->busy = 0;
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* 1 when the program's thread is about to die. */
+static int is_killed(pid_t thread)
 {
     char path[40], line[128];
     unsigned long long pending = 0, one;
     if (thread == 0) /* of another process namespace: not to be told */
         return 0;
-    snprintf(path, sizeof path, "/proc/%u/status", thread);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)thread);
     FILE *status = fopen(path, "re");
     if (!status)
         return errno == ENOENT;
@@ -117,334 +108,300 @@ static int is_killed(uint32_t thread)
     return (pending >> (SIGKILL - 1)) & 1;
 }
 
-/* Answers what the thread |i| serves, if a signal came and the program was killed. */
-static void interrupt(struct xh_fuse *f, unsigned i)
+int xh_fuse_tick(struct xh_fuse *f)
 {
-    pthread_mutex_lock(&f->lock);
-    const struct work w = f->works[i];
-    pthread_mutex_unlock(&f->lock);
-    if (!w.unique || !w.interrupted || !is_killed(w.thread))
-        return;
-    pthread_mutex_lock(&f->lock);
-    int mine = f->works[i].unique == w.unique; /* numbers of requests do not come again */
-    if (mine)
-        f->works[i].unique = 0;
-    pthread_mutex_unlock(&f->lock);
-    if (mine)
-        send_answer(f, w.unique, EINTR, NULL, 0);
-}
-
-/* Answers |q|, unless that was done. Returns 0, or -1: the answer did not reach the kernel. */
-static int answer(struct request *q, int error, const void *body, size_t len)
-{
-    struct xh_fuse *f = q->s->f;
-    pthread_mutex_lock(&f->lock);
-    int mine = q->s->work->unique != 0;
-    q->s->work->unique = 0;
-    pthread_mutex_unlock(&f->lock);
-    return mine ? send_answer(f, q->h->unique, error, error ? NULL : body, error ? 0 : len) : -1;
-}
-
-static char *room_for(struct request *q, size_t len)
-{
-    struct server *s = q->s;
-    if (len > s->out_room) {
-        free(s->out);
-        s->out = malloc(len);
-        s->out_room = s->out ? len : 0;
+    for (unsigned i = 0; i < THREADS_MOST; i++) {
+        struct work *w = &f->works[i];
+        fuse_req_t killed = NULL;
+        pthread_mutex_lock(&f->lock);
+        uint64_t number = w->req && fuse_req_interrupted(w->req) ? w->number : 0;
+        pid_t program = w->program;
+        pthread_mutex_unlock(&f->lock);
+        if (!number || !is_killed(program))
+            continue;
+        pthread_mutex_lock(&f->lock);
+        if (w->number == number) {
+            killed = w->req;
+            w->req = NULL;
+        }
+        pthread_mutex_unlock(&f->lock);
+        if (killed)
+            fuse_reply_err(killed, EINTR);
     }
-    return s->out;
+    return !fuse_session_exited(f->session);
 }
 
 /* ---- requests */
 
-static struct fuse_attr attr_of(const struct xh_fuse_attr *a)
+static struct stat stat_of(const struct xh_fuse_attr *a)
 {
-    uint64_t time = a->changed_s > 0 ? (uint64_t)a->changed_s : 0;
-    return (struct fuse_attr){.ino = a->node,
-                              .size = a->size,
-                              .blocks = a->size / 512 + (a->size % 512 != 0),
-                              .atime = time,
-                              .mtime = time,
-                              .ctime = time,
-                              .mode = a->directory ? S_IFDIR | READ_ONLY | 0111u : S_IFREG | READ_ONLY,
-                              .nlink = a->directory ? 2 : 1,
-                              .uid = geteuid(),
-                              .gid = getegid(),
-                              .blksize = PAGE_BYTES};
+    const struct timespec time = {.tv_sec = a->changed_s > 0 ? a->changed_s : 0};
+    return (struct stat){.st_ino = a->node,
+                         .st_size = (off_t)a->size,
+                         .st_blocks = (blkcnt_t)(a->size / 512 + (a->size % 512 != 0)),
+                         .st_atim = time,
+                         .st_mtim = time,
+                         .st_ctim = time,
+                         .st_mode = a->directory ? S_IFDIR | READ_ONLY | 0111u : S_IFREG | READ_ONLY,
+                         .st_nlink = a->directory ? 2 : 1,
+                         .st_uid = geteuid(),
+                         .st_gid = getegid(),
+                         .st_blksize = PAGE_BYTES};
 }
 
-static void do_init(struct request *q)
+static void on_init(void *userdata, struct fuse_conn_info *conn)
 {
-    const struct fuse_init_in *in = q->arg;
-    const uint32_t flags = FUSE_ASYNC_READ | FUSE_MAX_PAGES | FUSE_PARALLEL_DIROPS | FUSE_ASYNC_DIO;
-    struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION,
-                                .minor = 31,
-                                .max_readahead = in->max_readahead,
-                                .flags = in->flags & flags,
-                                .max_background = THREADS_MOST,
-                                .congestion_threshold = THREADS_MOST,
-                                .max_write = PAGE_BYTES,
-                                .time_gran = 1000000000,
-                                .max_pages = XH_FUSE_READ_BYTES / PAGE_BYTES};
-    if (in->flags & INIT_EXT && in->minor >= 39) {
-        const uint32_t flags2 = MMAP_FLAG2;
-        out.flags |= INIT_EXT;
-        out.minor = 39;
-        memcpy((char *)&out + FLAGS2_OFFSET, &flags2, sizeof flags2);
-    }
-    if (in->major != FUSE_KERNEL_VERSION || in->minor < 23)
-        answer(q, EPROTO, NULL, 0);
-    else
-        answer(q, 0, &out, sizeof out);
+    conn->max_read = XH_FUSE_READ_BYTES; /* as the mount's option says */
+    conn->max_background = THREADS_MOST;
+    conn->congestion_threshold = THREADS_MOST;
+#ifdef FUSE_CAP_DIRECT_IO_ALLOW_MMAP
+    conn->want |= conn->capable & FUSE_CAP_DIRECT_IO_ALLOW_MMAP;
+#endif
 }
 
-static void do_lookup(struct request *q)
+static void on_lookup(fuse_req_t req, fuse_ino_t directory, const char *name)
 {
-    struct xh_fuse *f = q->s->f;
-    const char *name = q->arg;
+    struct xh_fuse *f = fuse_of(req);
+    struct work *w = begin(req);
     struct xh_fuse_attr a = {0};
-    int rc = ENOENT;
-    if (!memchr(name, '\0', q->arg_len))
-        rc = EINVAL;
-    else if (strlen(name) > XH_FUSE_NAME_BYTES)
-        rc = ENAMETOOLONG;
-    else if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
-        rc = f->served->lookup(f->fs, q->h->nodeid, name, &a);
-    struct fuse_entry_out out = {
-        .nodeid = a.node, .entry_valid = NAME_VALID_S, .attr_valid = ATTR_VALID_S, .attr = attr_of(&a)};
-    if (answer(q, rc, &out, sizeof out) && rc == 0)
+    int rc = strlen(name) > XH_NAME_BYTES                             ? ENAMETOOLONG
+             : strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ? ENOENT
+                                                                     : f->served->lookup(f->fs, directory, name, &a);
+    const struct fuse_entry_param e = {
+        .ino = a.node, .attr = stat_of(&a), .attr_timeout = ATTR_VALID_S, .entry_timeout = NAME_VALID_S};
+    fuse_req_t mine = claim(f, w);
+    if (mine && rc)
+        fuse_reply_err(mine, rc);
+    else if (rc == 0 && (!mine || fuse_reply_entry(mine, &e) != 0))
         f->served->forget(f->fs, a.node, 1);
+    end(f, w);
 }
 
-static void do_getattr(struct request *q)
+static void on_forget(fuse_req_t req, fuse_ino_t node, uint64_t times)
 {
-    struct xh_fuse *f = q->s->f;
+    fuse_of(req)->served->forget(fuse_of(req)->fs, node, times);
+    fuse_reply_none(req);
+}
+
+static void on_forget_multi(fuse_req_t req, size_t n, struct fuse_forget_data *of)
+{
+    for (size_t i = 0; i < n; i++)
+        fuse_of(req)->served->forget(fuse_of(req)->fs, of[i].ino, of[i].nlookup);
+    fuse_reply_none(req);
+}
+
+static void on_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
+{
     struct xh_fuse_attr a = {0};
-    int rc = f->served->attr(f->fs, q->h->nodeid, &a);
-    struct fuse_attr_out out = {.attr_valid = ATTR_VALID_S, .attr = attr_of(&a)};
-    answer(q, rc, &out, sizeof out);
+    int rc = fuse_of(req)->served->attr(fuse_of(req)->fs, node, &a);
+    const struct stat st = stat_of(&a);
+    if (rc)
+        fuse_reply_err(req, rc);
+    else
+        fuse_reply_attr(req, &st, ATTR_VALID_S);
 }
 
-static void do_open(struct request *q)
+static void on_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
-    struct xh_fuse *f = q->s->f;
-    const struct fuse_open_in *in = q->arg;
-    /* Not over the kernel's pages: it would ask for 128 KiB at most, in pieces that start and end where no dataset
-     * does, and the cache's guesses go by what a program asks for. docs/mount.md has what both cost. */
-    struct fuse_open_out out = {.open_flags = FOPEN_DIRECT_IO | FOPEN_KEEP_CACHE};
-    int rc = (in->flags & O_ACCMODE) != O_RDONLY ? EROFS : f->served->open(f->fs, q->h->nodeid);
-    if (answer(q, rc, &out, sizeof out) && rc == 0)
-        f->served->release(f->fs, q->h->nodeid);
+    struct xh_fuse *f = fuse_of(req);
+    struct work *w = begin(req);
+    struct fuse_file_info out = *fi;
+    int direct = 1, rc = (fi->flags & O_ACCMODE) != O_RDONLY ? EROFS : f->served->open(f->fs, node, &direct);
+    out.direct_io = direct != 0;
+    out.keep_cache = 1;
+    fuse_req_t mine = claim(f, w);
+    if (mine && rc)
+        fuse_reply_err(mine, rc);
+    else if (rc == 0 && (!mine || fuse_reply_open(mine, &out) != 0))
+        f->served->release(f->fs, node);
+    end(f, w);
 }
 
-static void do_read(struct request *q)
+static void on_release(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
-    struct xh_fuse *f = q->s->f;
-    const struct fuse_read_in *in = q->arg;
-    size_t len = in->size < XH_FUSE_READ_BYTES ? in->size : XH_FUSE_READ_BYTES;
-    char *out = room_for(q, len);
-    int rc = out ? f->served->read(f->fs, q->h->nodeid, in->offset, out, &len) : ENOMEM;
-    answer(q, rc, out, len);
+    fuse_of(req)->served->release(fuse_of(req)->fs, node);
+    fuse_reply_err(req, 0);
 }
 
-static void do_opendir(struct request *q)
+/* 1 when the buffer of |w| holds |len| bytes. */
+static int has_room(struct work *w, size_t len)
 {
-    struct xh_fuse *f = q->s->f;
-    struct xh_fuse_names *names = calloc(1, sizeof *names);
-    int rc = names ? f->served->list(f->fs, q->h->nodeid, names) : ENOMEM;
-    struct fuse_open_out out = {.fh = (uintptr_t)names};
-    if (answer(q, rc, &out, sizeof out) || rc) {
-        if (names)
-            xh_fuse_names_free(names);
-        free(names);
+    if (len > w->room) {
+        free(w->buf);
+        w->buf = malloc(len);
+        w->room = w->buf ? len : 0;
     }
+    return len <= w->room;
+}
+
+static void on_read(fuse_req_t req, fuse_ino_t node, size_t len, off_t off, struct fuse_file_info *fi)
+{
+    struct xh_fuse *f = fuse_of(req);
+    struct work *w = begin(req);
+    int rc = has_room(w, len) ? f->served->read(f->fs, node, (uint64_t)off, w->buf, &len) : ENOMEM;
+    fuse_req_t mine = claim(f, w);
+    if (mine && rc)
+        fuse_reply_err(mine, rc);
+    else if (mine)
+        fuse_reply_buf(mine, w->buf, len);
+    end(f, w);
+}
+
+static void drop(struct xh_entries *names)
+{
+    if (names)
+        xh_entries_free(names);
+    free(names);
+}
+
+static void on_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
+{
+    struct xh_fuse *f = fuse_of(req);
+    struct work *w = begin(req);
+    struct xh_entries *names = calloc(1, sizeof *names);
+    struct fuse_file_info out = *fi;
+    out.fh = (uintptr_t)names;
+    int rc = names ? f->served->list(f->fs, node, names) : ENOMEM;
+    fuse_req_t mine = claim(f, w);
+    if (mine && rc)
+        fuse_reply_err(mine, rc);
+    if (rc || !mine || fuse_reply_open(mine, &out) != 0)
+        drop(names);
+    end(f, w);
 }
 
 /* Numbers of entries are those of names, behind "." and "..". */
-static void do_readdir(struct request *q)
+static void on_readdir(fuse_req_t req, fuse_ino_t node, size_t room, off_t off, struct fuse_file_info *fi)
 {
-    const struct fuse_read_in *in = q->arg;
-    const struct xh_fuse_names *names = (void *)(uintptr_t)in->fh;
-    size_t room = in->size < XH_FUSE_READ_BYTES ? in->size : XH_FUSE_READ_BYTES, used = 0;
-    char *out = room_for(q, room);
-    for (uint64_t i = in->offset; out && i < names->n + 2; i++) {
+    const struct xh_entries *names = (void *)(uintptr_t)fi->fh;
+    char *out = malloc(room);
+    size_t used = 0;
+    for (size_t i = (size_t)off; out && i < names->n + 2; i++) {
         const char *name = i == 0 ? "." : i == 1 ? ".." : names->of[i - 2].name;
-        size_t len = strlen(name), size = FUSE_DIRENT_ALIGN(FUSE_NAME_OFFSET + len);
-        if (size > room - used)
+        const struct stat st = {.st_ino = NOT_KNOWN,
+                                .st_mode = i < 2 || names->of[i - 2].directory ? S_IFDIR : S_IFREG};
+        size_t len = fuse_add_direntry(req, out + used, room - used, name, &st, (off_t)i + 1);
+        if (len > room - used)
             break;
-        struct fuse_dirent *e = (void *)(out + used);
-        memset(e, 0, size);
-        *e = (struct fuse_dirent){.ino = UINT32_MAX, /* not known before it is looked up */
-                                  .off = i + 1,
-                                  .namelen = (uint32_t)len,
-                                  .type = i < 2 || names->of[i - 2].directory ? S_IFDIR >> 12 : S_IFREG >> 12};
-        memcpy(e->name, name, len);
-        used += size;
+        used += len;
     }
-    answer(q, out ? 0 : ENOMEM, out, used);
+    if (out)
+        fuse_reply_buf(req, out, used);
+    else
+        fuse_reply_err(req, ENOMEM);
+    free(out);
 }
 
-static void do_releasedir(struct request *q)
+static void on_releasedir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
-    struct xh_fuse_names *names = (void *)(uintptr_t)((struct fuse_release_in *)q->arg)->fh;
-    xh_fuse_names_free(names);
-    free(names);
-    answer(q, 0, NULL, 0);
+    drop((void *)(uintptr_t)fi->fh);
+    fuse_reply_err(req, 0);
 }
 
-static void do_statfs(struct request *q)
+static void on_statfs(fuse_req_t req, fuse_ino_t node)
 {
-    struct fuse_statfs_out out = {.st = {.bsize = PAGE_BYTES, .frsize = PAGE_BYTES, .namelen = XH_FUSE_NAME_BYTES}};
-    answer(q, 0, &out, sizeof out);
+    const struct statvfs v = {.f_bsize = PAGE_BYTES, .f_frsize = PAGE_BYTES, .f_namemax = XH_NAME_BYTES};
+    fuse_reply_statfs(req, &v);
 }
 
-static void do_forget(struct request *q)
+static const struct fuse_lowlevel_ops ops = {.init = on_init,
+                                             .lookup = on_lookup,
+                                             .forget = on_forget,
+                                             .forget_multi = on_forget_multi,
+                                             .getattr = on_getattr,
+                                             .open = on_open,
+                                             .release = on_release,
+                                             .read = on_read,
+                                             .opendir = on_opendir,
+                                             .readdir = on_readdir,
+                                             .releasedir = on_releasedir,
+                                             .statfs = on_statfs};
+
+/* ---- mounting */
+
+static char said[256]; /* by libfuse, while it mounts */
+
+static void note(enum fuse_log_level level, const char *format, va_list args)
 {
-    struct xh_fuse *f = q->s->f;
-    if (q->h->opcode == FUSE_FORGET) {
-        f->served->forget(f->fs, q->h->nodeid, ((struct fuse_forget_in *)q->arg)->nlookup);
-        return;
-    }
-    const struct fuse_batch_forget_in *in = q->arg;
-    const struct fuse_forget_one *one = (void *)(in + 1);
-    for (uint32_t i = 0; i < in->count && (i + 1) * sizeof *one + sizeof *in <= q->arg_len; i++)
-        f->served->forget(f->fs, one[i].nodeid, one[i].nlookup);
+    vsnprintf(said, sizeof said, format, args);
+    said[strcspn(said, "\n")] = '\0';
 }
 
-static void do_interrupt(struct request *q)
+/* Copies |source| without what a table of mounts or a list of options takes for more than a character. */
+static void make_plain(const char *source, char *plain, size_t room)
 {
-    struct xh_fuse *f = q->s->f;
-    uint64_t unique = ((struct fuse_interrupt_in *)q->arg)->unique;
-    unsigned i = 0;
-    pthread_mutex_lock(&f->lock);
-    while (i < THREADS_MOST && f->works[i].unique != unique)
-        i++;
-    if (i < THREADS_MOST)
-        f->works[i].interrupted = 1;
-    pthread_mutex_unlock(&f->lock);
-    if (i < THREADS_MOST)
-        interrupt(f, i);
-    else /* the request was answered, or its thread is about to note it: the kernel asks again while it is there */
-        send_answer(f, q->h->unique, EAGAIN, NULL, 0);
+    size_t n = 0;
+    for (; source[n] && n + 1 < room; n++)
+        plain[n] = strchr("/:.-_~%+=@", source[n]) || (source[n] >= '0' && source[n] <= '9') ||
+                           ((source[n] | 0x20) >= 'a' && (source[n] | 0x20) <= 'z')
+                       ? source[n]
+                       : '_';
+    plain[n] = '\0';
 }
 
-static void serve(struct request *q)
+static struct fuse_session *session_of(const char *source, struct xh_fuse *f)
 {
-    struct xh_fuse *f = q->s->f;
-    switch (q->h->opcode) {
-    case FUSE_INIT: do_init(q); return;
-    case FUSE_LOOKUP: do_lookup(q); return;
-    case FUSE_GETATTR: do_getattr(q); return;
-    case FUSE_OPEN: do_open(q); return;
-    case FUSE_READ: do_read(q); return;
-    case FUSE_OPENDIR: do_opendir(q); return;
-    case FUSE_READDIR: do_readdir(q); return;
-    case FUSE_RELEASEDIR: do_releasedir(q); return;
-    case FUSE_STATFS: do_statfs(q); return;
-    case FUSE_RELEASE:
-        f->served->release(f->fs, q->h->nodeid);
-        answer(q, 0, NULL, 0);
-        return;
-    case FUSE_DESTROY: answer(q, 0, NULL, 0); return;
-    default: answer(q, ENOSYS, NULL, 0); /* the kernel does without */
-    }
+    char plain[128], options[256];
+    make_plain(source, plain, sizeof plain);
+    snprintf(options, sizeof options, "ro,nosuid,nodev,noatime,default_permissions,subtype=xhdf5,max_read=%u,fsname=%s",
+             XH_FUSE_READ_BYTES, plain);
+    char *words[] = {"xhdf5", "-o", options, NULL};
+    struct fuse_args args = FUSE_ARGS_INIT(3, words);
+    struct fuse_session *session = fuse_session_new(&args, &ops, sizeof ops, f);
+    fuse_opt_free_args(&args);
+    return session;
 }
 
-/* ---- threads */
-
-static void *run(void *arg);
-
-/* Starts one more thread. Lock held. Returns 0, or -1. */
-static int start(struct xh_fuse *f)
-{
-    struct server *s = calloc(1, sizeof *s);
-    char *in = malloc(REQUEST_BYTES);
-    if (s && in) {
-        *s = (struct server){.f = f, .work = &f->works[f->threads], .in = in};
-        if (xh_thread_start(NULL, run, s) == 0) {
-            f->threads++;
-            f->idle++;
-            return 0;
-        }
-    }
-    free(s);
-    free(in);
-    return -1;
-}
-
-/* |q| was taken. Notes it, and sees to it that a thread waits for the next one. */
-static void take(struct request *q)
-{
-    struct xh_fuse *f = q->s->f;
-    uint32_t op = q->h->opcode;
-    int silent = op == FUSE_FORGET || op == FUSE_BATCH_FORGET || op == FUSE_INTERRUPT;
-    pthread_mutex_lock(&f->lock);
-    f->idle--;
-    *q->s->work = (struct work){.unique = silent ? 0 : q->h->unique, .thread = q->h->pid};
-    if (f->idle == 0 && f->threads < THREADS_MOST)
-        start(f);
-    pthread_mutex_unlock(&f->lock);
-}
-
-static void *run(void *arg)
-{
-    struct server *s = arg;
-    struct xh_fuse *f = s->f;
-    for (;;) {
-        ssize_t n = read(f->device, s->in, REQUEST_BYTES);
-        if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOENT))
-            continue;
-        if (n < (ssize_t)sizeof(struct fuse_in_header))
-            break; /* ENODEV: unmounted */
-        struct request q = {.s = s,
-                            .h = (void *)s->in,
-                            .arg = s->in + sizeof(struct fuse_in_header),
-                            .arg_len = (size_t)n - sizeof(struct fuse_in_header)};
-        take(&q);
-        if (q.h->opcode == FUSE_FORGET || q.h->opcode == FUSE_BATCH_FORGET)
-            do_forget(&q);
-        else if (q.h->opcode == FUSE_INTERRUPT)
-            do_interrupt(&q);
-        else
-            serve(&q);
-        pthread_mutex_lock(&f->lock);
-        f->idle++;
-        pthread_mutex_unlock(&f->lock);
-    }
-    pthread_mutex_lock(&f->lock);
-    int first = !f->ended;
-    f->ended = 1;
-    pthread_mutex_unlock(&f->lock);
-    if (first)
-        f->served->ended(f->fs);
-    free(s->in);
-    free(s->out);
-    free(s);
-    return NULL;
-}
-
-struct xh_fuse *xh_fuse_serve(int device, const struct xh_fuse_served *served, void *fs)
+int xh_fuse_mount(const char *dir, const char *source, const struct xh_fuse_served *served, void *fs,
+                  struct xh_fuse **out, struct xh_err *err)
 {
     struct xh_fuse *f = calloc(1, sizeof *f);
     if (!f)
-        return NULL;
+        return xh_err_set(err, XH_E_SYS, 0, "out of memory for a mount");
     f->served = served;
     f->fs = fs;
-    f->device = device;
     pthread_mutex_init(&f->lock, NULL);
-    pthread_mutex_lock(&f->lock);
-    int rc = start(f);
-    pthread_mutex_unlock(&f->lock);
-    if (rc == 0)
-        return f;
+    said[0] = '\0';
+    fuse_set_log_func(note);
+    f->session = session_of(source, f);
+    int rc = f->session ? fuse_session_mount(f->session, dir) : -1;
+    fuse_set_log_func(NULL);
+    if (rc == 0) {
+        *out = f;
+        return 0;
+    }
+    if (f->session)
+        fuse_session_destroy(f->session);
     pthread_mutex_destroy(&f->lock);
     free(f);
+    return xh_err_set(err, XH_E_SYS, 0, "%.300s cannot be mounted%s%s%s", dir, said[0] ? ": " : "", said,
+                      access("/dev/fuse", F_OK) != 0
+                          ? ". The kernel has no FUSE, or this container was not given the device /dev/fuse"
+                      : geteuid() != 0
+                          ? ". Users other than root need fusermount3 (package fuse3), and the right to open /dev/fuse"
+                          : "");
+}
+
+static void *serve(void *arg)
+{
+    struct xh_fuse *f = arg;
+    struct fuse_loop_config *config = fuse_loop_cfg_create();
+    if (config) {
+        fuse_loop_cfg_set_max_threads(config, THREADS_MOST);
+        fuse_session_loop_mt(f->session, config);
+        fuse_loop_cfg_destroy(config);
+    }
+    fuse_session_exit(f->session);
     return NULL;
 }
 
-void xh_fuse_tick(struct xh_fuse *f)
+int xh_fuse_serve(struct xh_fuse *f, struct xh_err *err)
 {
-    for (unsigned i = 0; i < THREADS_MOST; i++)
-        interrupt(f, i);
+    int bad = xh_thread_start(NULL, serve, f);
+    return bad ? xh_err_set(err, XH_E_SYS, 0, "no thread for a mount: %s", strerror(bad)) : 0;
+}
+
+void xh_fuse_unmount(struct xh_fuse *f)
+{
+    fuse_session_unmount(f->session);
 }

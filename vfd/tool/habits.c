@@ -142,7 +142,7 @@ static int ask_date(struct doctor *d, char *date, size_t size)
     if (x) {
         xh_dial_ask(d->dial, d->at, &q, &a);
         found = a.end == XH_NET_OK && a.reply.status == 207 &&
-                xh_propfind_parse(x->text, x->len, date, size, &length) && length == d->size;
+                xh_propfind_parse((struct xh_xml){x->text, x->len}, date, size, &length) && length == d->size;
     }
     free(x);
     return found;

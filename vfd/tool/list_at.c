@@ -1,11 +1,16 @@
 /* Asking for a listing: see list_at.h. */
 #include "list_at.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../cache/base/thread.h"
+#include "../../cache/origin/s3.h"
 #include "dial.h"
-#include "listing.h"
+
+#define PARTS_MOST      1000u /* of a listing of S3: a million names */
+#define LOOKS_AT_ONCE   8u
 
 struct body {
     char *text;
@@ -24,24 +29,69 @@ static int take(void *ctx, const uint8_t *p, size_t len)
     return 0;
 }
 
-/* Asks |method| at |from|, and where that sends it. Returns 0 with the reply in |a|, or a negative code. */
-static int ask(struct xh_dial *dial, const struct xh_caller *c, struct xh_url *from, const char *method,
-               struct xh_answer *a, struct body *b, struct xh_err *err)
+/* ---- requests */
+
+/* Whom a URL is asked for, and its connection. */
+struct asker {
+    struct xh_caller c;
+    struct xh_url *u;
+    struct xh_dial *dial;
+    struct xh_answer *a;
+    struct body b;
+};
+
+/* Begins with |u|, which it takes. Returns 0 or a negative code; asker_free in any case. */
+static int asker_begin(struct asker *k, struct xh_url *u, const struct xh_options *o, struct xh_err *err)
 {
-    const struct xh_question q = {
-        .method = method, .depth = 1, .whole = 1, .most_bytes = XH_LISTING_MOST_BYTES, .body = take, .ctx = b};
+    *k = (struct asker){.u = u, .a = calloc(1, sizeof *k->a)};
+    int rc = xh_caller_find(&k->c, o, u, err);
+    if (rc == 0 && (!k->a || !(k->dial = xh_dial_new(&k->c))))
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
+    return rc;
+}
+
+static void asker_free(struct asker *k)
+{
+    free(k->b.text);
+    free(k->a);
+    xh_dial_free(k->dial);
+    xh_caller_free(&k->c);
+    xh_url_unref(k->u);
+}
+
+/* Where the bucket lies, if the reply says that it is elsewhere than |u| is signed for; "": it does not. */
+static const char *region_of(const struct xh_url *u, const struct xh_answer *a, struct xh_s3_error *e)
+{
+    int status = a->reply.status;
+    xh_s3_error(a->said, strlen(a->said), e);
+    const char *region = a->reply.bucket_region[0] ? a->reply.bucket_region : e->region;
+    int elsewhere = u->region && (status == 301 || status == 400 || status == 403) && !a->reply.location[0] &&
+                    xh_s3_is_region(region) && strcmp(region, u->region) != 0;
+    return elsewhere ? region : "";
+}
+
+/* Asks |q| at |from|, and where that sends it. Returns 0 with the reply in k->a, or a negative code. */
+static int ask(struct asker *k, struct xh_url *from, const struct xh_question *q, struct xh_err *err)
+{
     struct xh_url *at = xh_url_ref(from), *next = NULL;
+    struct xh_answer *a = k->a;
+    struct xh_s3_error e;
     int rc = 0;
     for (unsigned hops = 0; rc == 0; hops++) {
-        b->len = 0;
-        xh_dial_ask(dial, at, &q, a);
-        if (!xh_reply_redirects(&a->reply))
+        k->b.len = 0;
+        xh_dial_ask(k->dial, at, q, a);
+        const char *region = region_of(at, a, &e);
+        if (!xh_reply_redirects(&a->reply) && !region[0])
             break;
         if (hops == XH_HOPS_MOST)
             rc = xh_err_set(err, XH_E_PROTO, a->reply.status, "%.200s: redirected more than %u times", from->shown,
                             XH_HOPS_MOST);
+        else if (region[0])
+            rc = xh_s3_in_region(at, region, &next, err);
         else
-            rc = xh_proxy_follow(&c->proxies, at, a->reply.location, &next, err);
+            rc = xh_proxy_follow(&k->c.proxies, at, a->reply.location, &next, err);
+        if (rc == 0)
+            xh_s3_follow(from, next);
         xh_url_unref(at);
         at = next;
         next = NULL;
@@ -53,43 +103,156 @@ static int ask(struct xh_dial *dial, const struct xh_caller *c, struct xh_url *f
     return rc;
 }
 
-static int judge(const struct xh_url *u, const struct xh_answer *a, const struct body *b, struct xh_fuse_names *out,
-                 struct xh_err *err)
+/* Asks |method| for a listing at |u|. */
+static int ask_listing(struct asker *k, struct xh_url *u, const char *method, struct xh_err *err)
 {
-    int status = a->reply.status;
-    if (status == 401 || status == 403)
-        return xh_err_set(err, XH_E_ACCES, status, "%.200s: the server does not list this directory (status %d): only "
-                          "what was opened by name is shown", u->shown, status);
-    if (status == 404)
-        return xh_err_set(err, XH_E_NOENT, status, "%.200s: there is no such directory on the server (404)", u->shown);
-    if (a->end == XH_NET_OK && status == 200 && b->len &&
-        (xh_listing_json(b->text, b->len, out) == 0 || xh_listing_page(b->text, b->len, out) == 0))
-        return 0;
-    return xh_err_set(err, XH_E_PROTO, status, "%.200s: the server lists no names in a form that is known (status %d): "
-                      "only what was opened by name is shown", u->shown, status);
+    const struct xh_question q = {
+        .method = method, .depth = 1, .whole = 1, .most_bytes = XH_LISTING_MOST_BYTES, .body = take, .ctx = &k->b};
+    return ask(k, u, &q, err);
 }
 
-int xh_list_at(const char *url, const struct xh_options *o, struct xh_fuse_names *out, struct xh_err *err)
+/* 1 when all of a reply with |status| came. */
+static int came(const struct asker *k, int status)
 {
-    struct xh_caller c = {0};
+    return k->a->end == XH_NET_OK && k->a->reply.status == status && k->b.len > 0;
+}
+
+/* What is wrong with a reply that is no listing. */
+static int fault(const struct asker *k, struct xh_err *err)
+{
+    int status = k->a->reply.status;
+    if (status == 401 || status == 403)
+        return xh_err_set(err, XH_E_ACCES, status, "%.200s: the server does not list this directory (status %d): only "
+                          "what was opened by name is shown", k->u->shown, status);
+    if (status == 404)
+        return xh_err_set(err, XH_E_NOENT, status, "%.200s: there is no such directory on the server (404)",
+                          k->u->shown);
+    return xh_err_set(err, XH_E_PROTO, status, "%.200s: the server lists no names in a form that is known (status %d): "
+                      "only what was opened by name is shown", k->u->shown, status);
+}
+
+/* ---- S3 */
+
+/* Adds what |url|, of s3://, lists, at most |parts| of it. Returns 0 or a negative code. */
+static int list_s3(const char *url, unsigned parts, const struct xh_options *o, struct xh_entries *out,
+                   struct xh_err *err)
+{
+    char token[XH_LISTING_TOKEN_BYTES] = "";
+    struct asker k = {0};
     struct xh_url *u = NULL;
-    struct xh_dial *dial = NULL;
-    struct body b = {0};
-    struct xh_answer *a = calloc(1, sizeof *a);
-    int rc = a ? xh_url_parse(url, &u, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a reply");
-    rc = rc ? rc : xh_caller_find(&c, o, u, err);
-    if (rc == 0 && !(dial = xh_dial_new(&c)))
-        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
-    rc = rc ? rc : ask(dial, &c, u, "PROPFIND", a, &b, err);
-    if (rc == 0 && (a->reply.status != 207 || a->end != XH_NET_OK || !b.len ||
-                    xh_listing_propfind(b.text, b.len, u->text, out) != 0)) {
-        rc = ask(dial, &c, u, NULL, a, &b, err);
-        rc = rc ? rc : judge(u, a, &b, out, err);
-    }
-    free(b.text);
-    free(a);
-    xh_dial_free(dial);
-    xh_caller_free(&c);
-    xh_url_unref(u);
+    unsigned part = 0;
+    int rc = xh_caller_list_url(url, token, o, &u, err);
+    rc = rc ? rc : asker_begin(&k, u, o, err);
+    do {
+        struct xh_url *at = NULL;
+        rc = rc ? rc : xh_caller_list_url(url, token, o, &at, err);
+        rc = rc ? rc : ask_listing(&k, at, NULL, err);
+        xh_url_unref(at);
+        if (rc == 0 && (!came(&k, 200) || xh_listing_s3(k.b.text, k.b.len, xh_s3_prefix(url), out, token) != 0))
+            rc = fault(&k, err);
+        part++;
+    } while (rc == 0 && token[0] && part < parts);
+    if (rc == 0 && token[0] && parts == PARTS_MOST)
+        rc = xh_err_set(err, XH_E_PROTO, 0, "%.200s: it lists more than a million names: only what was opened by name "
+                        "is shown", k.u->shown);
+    if (rc == 0 && out->n == 0 && *xh_s3_prefix(url))
+        rc = xh_err_set(err, XH_E_NOENT, 404, "%.200s: there is nothing below this name on the server", url);
+    asker_free(&k);
     return rc;
+}
+
+int xh_list_is_prefix(const char *url, const struct xh_options *o)
+{
+    struct xh_entries found = {0};
+    struct xh_err err;
+    char *directory = xh_s3_is_name(url) ? xh_listing_url(url, "", "/") : NULL;
+    int is = directory && list_s3(directory, 1, o, &found, &err) == 0 && found.n > 0;
+    xh_entries_free(&found);
+    free(directory);
+    return is;
+}
+
+int xh_list_is_bucket(const char *url)
+{
+    return xh_s3_is_name(url) && !strchr(url + strlen("s3://"), '/');
+}
+
+/* ---- others */
+
+static int list_http(const char *url, const struct xh_options *o, struct xh_entries *out, struct xh_err *err)
+{
+    struct asker k = {0};
+    struct xh_url *u = NULL;
+    int rc = xh_caller_url(url, o, &u, err);
+    rc = rc ? rc : asker_begin(&k, u, o, err);
+    rc = rc ? rc : ask_listing(&k, u, "PROPFIND", err);
+    if (rc == 0 && !(came(&k, 207) && xh_listing_propfind(k.b.text, k.b.len, u->text, out) == 0)) {
+        rc = ask_listing(&k, u, NULL, err);
+        if (rc == 0 && !(came(&k, 200) && (xh_listing_json(k.b.text, k.b.len, out) == 0 ||
+                                           xh_listing_page(k.b.text, k.b.len, out) == 0)))
+            rc = fault(&k, err);
+    }
+    asker_free(&k);
+    return rc;
+}
+
+int xh_list_at(const char *url, const struct xh_options *o, struct xh_entries *out, struct xh_err *err)
+{
+    return xh_s3_is_name(url) ? list_s3(url, PARTS_MOST, o, out, err) : list_http(url, o, out, err);
+}
+
+/* ---- sizes and dates */
+
+struct looks {
+    char *const *urls;
+    size_t n;
+    _Atomic size_t next; /* whoever adds 1 asks for that one; nothing else goes with it */
+    const struct xh_options *o;
+    struct xh_entry *out;
+};
+
+static void look(struct asker *k, struct xh_url *u, struct xh_entry *out)
+{
+    static const struct xh_question head = {.bodiless = 1};
+    const struct xh_reply *r = &k->a->reply;
+    struct xh_err err;
+    if (ask(k, u, &head, &err) != 0 || k->a->end != XH_NET_OK || r->status != 200 || !r->length_given || r->html ||
+        r->encoded || r->contradictory)
+        return;
+    out->size = r->length;
+    out->changed_s = xh_http_date(r->last_modified);
+    out->told = 1;
+}
+
+/* One connection's part. */
+static void *look_at_some(void *arg)
+{
+    struct looks *l = arg;
+    struct asker k = {0};
+    struct xh_err err;
+    int begun = 0, rc = 0;
+    for (size_t i; rc == 0 && (i = l->next++) < l->n;) {
+        struct xh_url *u = NULL;
+        rc = xh_caller_url(l->urls[i], l->o, &u, &err);
+        if (rc == 0 && !begun++)
+            rc = asker_begin(&k, xh_url_ref(u), l->o, &err);
+        if (rc == 0)
+            look(&k, u, &l->out[i]);
+        xh_url_unref(u);
+    }
+    if (begun)
+        asker_free(&k);
+    return NULL;
+}
+
+void xh_list_look(char *const *urls, size_t n, const struct xh_options *o, struct xh_entry *out)
+{
+    struct looks l = {.urls = urls, .n = n, .o = o, .out = out};
+    pthread_t others[LOOKS_AT_ONCE];
+    size_t threads = 0;
+    while (threads + 1 < LOOKS_AT_ONCE && threads + 1 < n && xh_thread_start(&others[threads], look_at_some, &l) == 0)
+        threads++;
+    look_at_some(&l);
+    for (size_t i = 0; i < threads; i++)
+        pthread_join(others[i], NULL);
 }

@@ -3,13 +3,40 @@
 
 #include <ctype.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "../../cache/base/date.h"
 #include "../../cache/base/err.h"
+#include "../../cache/base/table.h"
+#include "../../cache/origin/response.h"
+#include "../../cache/origin/s3.h"
+#include "../../cache/origin/xml.h"
 
 #define TITLE_WITHIN 1024u /* so early a page says that it is a listing */
+#define KEY_BYTES    4096u /* longest key that is read: S3's own limit, in any writing */
+
+int xh_entries_add(struct xh_entries *to, const struct xh_entry *e)
+{
+    char *copy = strdup(e->name);
+    if (!copy || xh_grow(to->of, to->room, to->n + 1)) {
+        free(copy);
+        return -1;
+    }
+    to->of[to->n] = *e;
+    to->of[to->n++].name = copy;
+    return 0;
+}
+
+void xh_entries_free(struct xh_entries *e)
+{
+    for (size_t i = 0; i < e->n; i++)
+        free(e->of[i].name);
+    free(e->of);
+    *e = (struct xh_entries){0};
+}
 
 static int hex(char c)
 {
@@ -19,7 +46,7 @@ static int hex(char c)
 /* 1 when a directory may show |name|. */
 static int may_show(const char *name)
 {
-    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strlen(name) > XH_FUSE_NAME_BYTES)
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strlen(name) > XH_NAME_BYTES)
         return 0;
     for (size_t n; *name; name += n)
         if (*name == '/' || (n = xh_utf8_length(name)) == 0)
@@ -27,7 +54,7 @@ static int may_show(const char *name)
     return 1;
 }
 
-int xh_listing_name(const char *text, size_t n, char out[XH_FUSE_NAME_BYTES + 1])
+int xh_listing_name(const char *text, size_t n, char out[XH_NAME_BYTES + 1])
 {
     size_t len = 0;
     for (size_t i = 0; i < n; i++) {
@@ -36,7 +63,7 @@ int xh_listing_name(const char *text, size_t n, char out[XH_FUSE_NAME_BYTES + 1]
             c = hex(text[i + 1]) * 16 + hex(text[i + 2]);
             i += 2;
         }
-        if (len == XH_FUSE_NAME_BYTES || c == 0)
+        if (len == XH_NAME_BYTES || c == 0)
             return -1;
         out[len++] = (char)c;
     }
@@ -44,86 +71,53 @@ int xh_listing_name(const char *text, size_t n, char out[XH_FUSE_NAME_BYTES + 1]
     return may_show(out) ? 0 : -1;
 }
 
-/* Copies the |n| bytes of text in XML or HTML without its entities, of which servers write these. Returns how many
- * bytes it makes, 0 if there is no room. */
-static size_t without_entities(const char *text, size_t n, char *out, size_t room)
+char *xh_listing_url(const char *base, const char *name, const char *end)
 {
-    static const struct {
-        const char *entity;
-        char is;
-    } known[] = {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}, {"&#39;", '\''}};
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    size_t path = strcspn(base, "?#"), query = strcspn(base, "#");
+    char coded[3 * XH_NAME_BYTES + 1] = "", *url = NULL;
     size_t len = 0;
-    for (size_t i = 0, step; i < n; i += step) {
-        char c = text[i];
-        step = 1;
-        for (size_t k = 0; c == '&' && k < sizeof known / sizeof *known; k++)
-            if (strlen(known[k].entity) <= n - i && memcmp(text + i, known[k].entity, strlen(known[k].entity)) == 0) {
-                c = known[k].is;
-                step = strlen(known[k].entity);
-                break;
-            }
-        if (len == room)
-            return 0;
-        out[len++] = c;
-    }
-    return len;
+    int as_it_is = xh_s3_is_name(base);
+    if (as_it_is && strpbrk(name, "?#"))
+        return NULL;
+    for (; *name && len + 3 < sizeof coded; name++)
+        len += (size_t)snprintf(coded + len, sizeof coded - len, as_it_is || strchr(plain, *name) ? "%c" : "%%%02X",
+                                (unsigned char)*name);
+    return *name || asprintf(&url, "%.*s%s%s%.*s", (int)path, base, coded, end, (int)(query - path), base + path) < 0
+               ? NULL
+               : url;
 }
 
-/* Adds the last part of the |n| bytes of a path, of a directory if it ends in a slash. Returns 0, or -1 without
- * memory. */
-static int add_last(const char *path, size_t n, int directory, struct xh_fuse_names *out)
+/* Adds the last part of |path| as |e|, of a directory if it ends in a slash. Returns 0, or -1 without memory. */
+static int add_last(struct xh_xml path, struct xh_entry e, struct xh_entries *out)
 {
-    char name[XH_FUSE_NAME_BYTES + 1], plain[3 * XH_FUSE_NAME_BYTES + 1];
-    if (n && path[n - 1] == '/') {
-        directory = 1;
+    char name[XH_NAME_BYTES + 1], plain[3 * XH_NAME_BYTES + 1];
+    size_t n = path.len;
+    if (n && path.at[n - 1] == '/') {
+        e.directory = 1;
         n--;
     }
     size_t from = n;
-    while (from && path[from - 1] != '/')
+    while (from && path.at[from - 1] != '/')
         from--;
-    n = without_entities(path + from, n - from, plain, sizeof plain);
+    n = xh_xml_plain((struct xh_xml){path.at + from, n - from}, plain, sizeof plain);
     if (xh_listing_name(plain, n, name) != 0)
         return 0;
-    return xh_fuse_names_add(out, name, directory);
+    e.name = name;
+    e.told &= !e.directory;
+    return xh_entries_add(out, &e);
 }
 
 /* ---- WebDAV */
 
-/* Finds the next tag of local name |name|, from |p| on; |closing|: one that ends an element. Returns where it begins,
- * and in |*after| what follows it, or NULL. */
-static const char *tag(const char *p, const char *end, const char *name, int closing, const char **after)
+/* The path of a URL or a path. XRootD writes names into it as they are, so "?" and "#" are a part of it. */
+static struct xh_xml path_of(struct xh_xml text)
 {
-    for (; p < end && (p = memchr(p, '<', (size_t)(end - p))) != NULL; p++) {
-        const char *q = p + 1, *colon;
-        if ((q < end && *q == '/') != closing)
-            continue;
-        const char *from = q + closing, *to = from;
-        while (to < end && *to != '>' && *to != '/' && !isspace((unsigned char)*to))
-            to++;
-        colon = to > from ? memchr(from, ':', (size_t)(to - from)) : NULL;
-        from = colon ? colon + 1 : from;
-        if ((size_t)(to - from) != strlen(name) || memcmp(from, name, strlen(name)) != 0)
-            continue;
-        const char *close = memchr(to, '>', (size_t)(end - to));
-        if (!close)
-            return NULL;
-        *after = close + 1;
-        return p;
-    }
-    return NULL;
-}
-
-/* The path of a URL or a path; |*n| its bytes. XRootD writes names into it as they are, so "?" and "#" are a part of
- * it. */
-static const char *path_of(const char *text, size_t *n)
-{
-    const char *slashes = *n > 7 ? memmem(text, *n, "://", 3) : NULL;
-    if (slashes && text[0] != '/') {
-        const char *host = slashes + 3, *path = memchr(host, '/', (size_t)(text + *n - host));
-        *n = path ? (size_t)(text + *n - path) : 0;
-        text = path ? path : text;
-    }
-    return text;
+    const char *slashes = text.len > 7 ? memmem(text.at, text.len, "://", 3) : NULL, *end = text.at + text.len;
+    if (!slashes || text.at[0] == '/')
+        return text;
+    const char *path = memchr(slashes + 3, '/', (size_t)(end - slashes - 3));
+    return path ? (struct xh_xml){path, (size_t)(end - path)} : (struct xh_xml){end, 0};
 }
 
 /* 1 when both are the same path, percent-encoded as they may be. */
@@ -150,30 +144,20 @@ static int same_path(const char *a, size_t na, const char *b, size_t nb)
     return i == na && k == nb;
 }
 
-int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh_fuse_names *out)
+int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh_entries *out)
 {
-    const char *end = xml + len, *inside, *after;
-    size_t path_len = strcspn(path, "?#");
-    path = path_of(path, &path_len);
-    if (!tag(xml, end, "multistatus", 0, &after))
+    struct xh_xml rest = {xml, len}, own = path_of((struct xh_xml){path, strcspn(path, "?#")}), href, of;
+    char date[XH_DATE_BYTES];
+    if (!xh_xml_has(rest, "multistatus"))
         return -1;
-    for (const char *p = xml; tag(p, end, "response", 0, &inside); p = after) {
-        const char *stop = tag(inside, end, "response", 1, &after), *href, *text, *over, *ignored;
-        if (!stop)
-            return 0;
-        href = tag(inside, stop, "href", 0, &text);
-        over = href ? tag(text, stop, "href", 1, &ignored) : NULL;
-        if (!over)
+    while (xh_propfind_next(&rest, &href, &of)) {
+        struct xh_xml at = path_of(href);
+        struct xh_entry e = {.directory = xh_propfind_is_directory(of)};
+        if (same_path(at.at, at.len, own.at, own.len))
             continue;
-        while (text < over && isspace((unsigned char)*text))
-            text++;
-        while (over > text && isspace((unsigned char)over[-1]))
-            over--;
-        size_t n = (size_t)(over - text);
-        const char *at = path_of(text, &n);
-        if (same_path(at, n, path, path_len))
-            continue;
-        if (add_last(at, n, tag(inside, stop, "collection", 0, &ignored) != NULL, out) != 0)
+        if (xh_propfind_parse(of, date, sizeof date, &e.size) && (e.changed_s = xh_http_date(date)) >= 0)
+            e.told = 1;
+        if (add_last(at, e, out) != 0)
             return -1;
     }
     return 0;
@@ -181,7 +165,7 @@ int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh
 
 /* ---- nginx's autoindex_format json: [{"name": …, "type": "file" or "directory", …}, …] */
 
-int xh_listing_json(const char *json, size_t len, struct xh_fuse_names *out)
+int xh_listing_json(const char *json, size_t len, struct xh_entries *out)
 {
     json_t *all = json_loadb(json, len, 0, NULL), *one;
     size_t i;
@@ -191,16 +175,99 @@ int xh_listing_json(const char *json, size_t len, struct xh_fuse_names *out)
         {
             const char *name = json_string_value(json_object_get(one, "name"));
             const char *type = json_string_value(json_object_get(one, "type"));
+            const char *date = json_string_value(json_object_get(one, "mtime"));
+            const json_t *size = json_object_get(one, "size");
+            struct xh_entry e = {.name = (char *)name, .directory = type && strcmp(type, "directory") == 0};
+            e.changed_s = date ? xh_http_date(date) : -1;
+            e.told = !e.directory && e.changed_s >= 0 && json_is_integer(size) && json_integer_value(size) >= 0;
+            e.size = e.told ? (uint64_t)json_integer_value(size) : 0;
             if (rc == 0 && name && may_show(name))
-                rc = xh_fuse_names_add(out, name, type && strcmp(type, "directory") == 0);
+                rc = xh_entries_add(out, &e);
         }
     json_decref(all);
     return rc;
 }
 
+/* ---- S3 */
+
+/* Reads |text|, a key or a prefix, without |prefix|; |coded|: it is percent-encoded. Returns what follows |prefix|, in
+ * |room|, or NULL. */
+static const char *below(struct xh_xml text, int coded, const char *prefix, char room[KEY_BYTES])
+{
+    size_t n = xh_xml_plain(text, room, KEY_BYTES - 1), len = 0, own = strlen(prefix);
+    for (size_t i = 0; i < n; i++) {
+        int c = (unsigned char)room[i];
+        if (coded && c == '+')
+            c = ' ';
+        else if (coded && c == '%' && n - i > 2 && hex(room[i + 1]) >= 0 && hex(room[i + 2]) >= 0) {
+            c = hex(room[i + 1]) * 16 + hex(room[i + 2]);
+            i += 2;
+        }
+        if (c == 0)
+            return NULL;
+        room[len++] = (char)c;
+    }
+    room[len] = '\0';
+    return len > own && memcmp(room, prefix, own) == 0 ? room + own : NULL;
+}
+
+/* Adds |name| as |e|, if s3:// can name it: a mark of a directory, which is an object with a name of no bytes, is not
+ * shown. Returns 0, or -1 without memory. */
+static int add_s3(char *name, struct xh_entry e, struct xh_entries *out)
+{
+    e.name = name;
+    return may_show(name) && !strpbrk(name, "?#") ? xh_entries_add(out, &e) : 0;
+}
+
+static int copy_text(struct xh_xml in, const char *name, char *out, size_t room)
+{
+    struct xh_xml text = {0};
+    size_t n = xh_xml_text(in, name, &text) ? xh_xml_plain(text, out, room - 1) : 0;
+    out[n] = '\0';
+    return n > 0 && !memchr(out, '\0', n);
+}
+
+int xh_listing_s3(const char *xml, size_t len, const char *prefix, struct xh_entries *out,
+                  char token[XH_LISTING_TOKEN_BYTES])
+{
+    struct xh_xml all = {xml, len}, list, rest, one, key;
+    char room[KEY_BYTES], word[64], *end;
+    token[0] = '\0';
+    if (!xh_xml_next(&all, "ListBucketResult", &list))
+        return -1;
+    int coded = copy_text(list, "EncodingType", word, sizeof word) && strcmp(word, "url") == 0;
+    for (rest = list; xh_xml_next(&rest, "Contents", &one);) {
+        const char *name = xh_xml_text(one, "Key", &key) ? below(key, coded, prefix, room) : NULL;
+        struct xh_entry e = {0};
+        if (!name)
+            continue;
+        if (copy_text(one, "Size", word, sizeof word) && isdigit((unsigned char)word[0])) {
+            e.size = strtoull(word, &end, 10);
+            e.told = *end == '\0' && e.size <= INT64_MAX;
+        }
+        e.changed_s = copy_text(one, "LastModified", word, sizeof word) ? xh_iso_date(word) : 0;
+        e.told &= e.changed_s > 0;
+        if (add_s3((char *)name, e, out) != 0)
+            return -1;
+    }
+    for (rest = list; xh_xml_next(&rest, "CommonPrefixes", &one);) {
+        char *name = xh_xml_text(one, "Prefix", &key) ? (char *)below(key, coded, prefix, room) : NULL;
+        size_t n = name ? strlen(name) : 0;
+        if (n < 2 || name[n - 1] != '/')
+            continue;
+        name[n - 1] = '\0';
+        if (add_s3(name, (struct xh_entry){.directory = 1}, out) != 0)
+            return -1;
+    }
+    if (copy_text(list, "IsTruncated", word, sizeof word) && strcmp(word, "true") == 0 &&
+        !copy_text(list, "NextContinuationToken", token, XH_LISTING_TOKEN_BYTES))
+        return -1; /* a part of a listing is none */
+    return 0;
+}
+
 /* ---- a page, as nginx, Apache and others make them: its links to what lies in the directory */
 
-int xh_listing_page(const char *html, size_t len, struct xh_fuse_names *out)
+int xh_listing_page(const char *html, size_t len, struct xh_entries *out)
 {
     static const char *const titles[] = {"<title>Index of ", "<title>Directory listing"};
     const size_t early = len < TITLE_WITHIN ? len : TITLE_WITHIN;
@@ -219,11 +286,11 @@ int xh_listing_page(const char *html, size_t len, struct xh_fuse_names *out)
         size_t n = (size_t)(stop - p), name = n && p[n - 1] == '/' ? n - 1 : n;
         /* "?C=N;O=D" sorts, "/" and "https:" lead elsewhere; nginx writes "./" before names with a colon */
         if (name > 2 && memcmp(p, "./", 2) == 0 && !memchr(p + 2, '/', name - 2)) {
-            if (add_last(p + 2, n - 2, 0, out) != 0)
+            if (add_last((struct xh_xml){p + 2, n - 2}, (struct xh_entry){0}, out) != 0)
                 return -1;
         } else if (name && !memchr(p, '/', name) && !memchr(p, '?', name) && !memchr(p, '#', name) &&
                    !memchr(p, ':', name)) {
-            if (add_last(p, n, 0, out) != 0)
+            if (add_last((struct xh_xml){p, n}, (struct xh_entry){0}, out) != 0)
                 return -1;
         }
         p = stop;

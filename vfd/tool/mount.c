@@ -1,7 +1,7 @@
 /* xhdf5 mount: shows files at URLs in a directory, for programs that have no way to the driver.
  *
- * The pieces: fuse.c speaks with the kernel, mountpoint.c mounts, tree.c knows names, versions and files. Here is the
- * command: it opens, mounts, goes to the background, and ends. */
+ * The pieces: fuse.c mounts and serves the kernel, tree.c knows names, versions and files. Here is the command: it
+ * opens, mounts, goes to the background, and ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -17,8 +17,8 @@
 #include "../../cache/cache.h"
 #include "../../cache/base/err.h"
 #include "../../cache/base/files.h"
+#include "fuse.h"
 #include "listing.h"
-#include "mountpoint.h"
 #include "tool.h"
 #include "tree.h"
 #include "verbs.h"
@@ -29,8 +29,8 @@ static const char help[] =
     "xhdf5 mount URL|CATALOGUE... DIR [--foreground] [--log FILE]\n"
     "\n"
     "Shows the files at the URLs in the directory DIR, to be read by any program. Each has the last part of its URL's\n"
-    "path as its name. A URL that ends in / is a directory: it is given alone, and DIR shows what it holds, as far as\n"
-    "the server lists it. A CATALOGUE is a file with a name and a URL in each line.\n"
+    "path as its name. A URL that ends in / is a directory, as s3://bucket is: it is given alone, and DIR shows what\n"
+    "it holds, as far as the server lists it. A CATALOGUE is a file with a name and a URL in each line.\n"
     "Files are read over the driver's cache, with what it fetches ahead. Nothing can be written.\n"
     "\n"
     "  -f, --foreground    stay in the foreground; else the command ends once DIR can be used\n"
@@ -109,14 +109,13 @@ static void begin_log(const struct mounting *m)
 }
 
 /* Serves until it is unmounted, or a signal comes. Returns the exit code. */
-static int serve(const struct mounting *m, struct xh_tree *t, int device, const sigset_t *ends)
+static int serve(const struct mounting *m, struct xh_tree *t, struct xh_fuse *f, const sigset_t *ends)
 {
     static const struct timespec tick = {.tv_sec = 1};
-    struct xh_fuse *f = xh_fuse_serve(device, &xh_tree_served, t);
-    int code = XH_EXIT_OK;
-    if (!f) {
-        close(device);
-        code = xh_tool_fail(XH_EXIT_FAILED, "out of memory or threads");
+    struct xh_err err = {0};
+    int code = XH_EXIT_OK, mounted = 1;
+    if (xh_fuse_serve(f, &err) != 0) {
+        code = xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     } else if (m->started >= 0 && detach(m) != 0) {
         code = XH_EXIT_FAILED;
     } else {
@@ -125,13 +124,11 @@ static int serve(const struct mounting *m, struct xh_tree *t, int device, const 
             fflush(stdout);
         }
         begin_log(m);
-        while (!xh_tree_is_over(t) && sigtimedwait(ends, NULL, &tick) < 0) {
-            xh_fuse_tick(f);
+        while ((mounted = xh_fuse_tick(f)) && sigtimedwait(ends, NULL, &tick) < 0)
             xh_tree_tidy(t);
-        }
     }
-    if (!xh_tree_is_over(t))
-        xh_unmount(m->dir);
+    if (mounted)
+        xh_fuse_unmount(f);
     xh_tree_close(t);
     return code;
 }
@@ -141,7 +138,7 @@ static int serve(const struct mounting *m, struct xh_tree *t, int device, const 
 static int add_catalogue(struct xh_tree *t, const char *path)
 {
     struct xh_err err = {0};
-    char *line = NULL, checked[XH_FUSE_NAME_BYTES + 1];
+    char *line = NULL, checked[XH_NAME_BYTES + 1];
     size_t room = 0;
     int code = 0;
     FILE *f = fopen(path, "re");
@@ -168,7 +165,8 @@ static int add_catalogue(struct xh_tree *t, const char *path)
 static int run(const struct mounting *m)
 {
     struct xh_err err = {0};
-    char name[XH_FUSE_NAME_BYTES + 1], shown[1024];
+    char name[XH_NAME_BYTES + 1], shown[1024];
+    struct xh_fuse *f = NULL;
     sigset_t ends;
     struct xh_tree *t = xh_tree_new(m->o, say);
     if (!t)
@@ -201,12 +199,11 @@ static int run(const struct mounting *m)
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
-    int device = xh_mount(m->dir, xh_tool_shown(m->urls[0], shown, sizeof shown), &err);
-    if (device < 0) {
+    if (xh_fuse_mount(m->dir, xh_tool_shown(m->urls[0], shown, sizeof shown), &xh_tree_served, t, &f, &err) != 0) {
         xh_tree_close(t);
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     }
-    return serve(m, t, device, &ends);
+    return serve(m, t, f, &ends);
 }
 
 /* Waits until the child says that DIR can be used, or ends. Returns the exit code. */

@@ -6,7 +6,9 @@
  * Invariants 1. name->now is the node that the name shows; now->name is that name. A node of an older version has no
  * name; programs that have it open read it on.
  * 2. A node is freed when the kernel has forgotten it, nobody uses it, and no name shows it.
- * 3. At most one thread opens a name (busy). The lock is not held meanwhile. */
+ * 3. At most one thread opens a name, or asks what it is (busy). The lock is not held meanwhile.
+ * 4. A node without a validator was never open: the listing, or the server when asked, told its size and date. Opening
+ * makes it that version if both are the same, else another node. */
 #include "tree.h"
 
 #include <errno.h>
@@ -18,18 +20,21 @@
 #include <unistd.h>
 
 #include "../../cache/cache.h"
+#include "../unsaid.h"
 #include "../../cache/base/now.h"
 #include "../../cache/base/table.h"
 #include "list_at.h"
-#include "listing.h"
 
-/* A read that goes on where one of raw data ended is one, too, however short: the kernel splits those that are longer
- * than XH_FUSE_READ_BYTES. */
-#define RAW_ENDS    4u /* of so many reads: by several threads of a program */
-/* A file that nobody has open stays open for so long: a program looks at it, closes it, and opens it with HDF5. */
+/* A file that nobody has open stays open for so long from its opening on: a program looks at it, closes it, and opens
+ * it with HDF5. Not from its last use on: who asks again and again would never see that it has changed. */
 #define LINGER_NS 5000000000u
 /* For so long a failure is the answer for others that ask. */
 #define FAILURE_NS 1000000000u
+/* For so long what a listing said of a file's size and date is the answer: a program lists, and then asks for each. */
+#define LISTED_NS 10000000000u
+#define PAGED_MOST_BYTES (8u << 20) /* see is_direct */
+#define NOTED_MOST 100000u /* names of a listing; a kilobyte each. Others are opened when they are asked for */
+#define LOOKS_MOST 256u /* files whose size and date are asked for at once */
 
 struct node {
     uint64_t id;
@@ -37,16 +42,16 @@ struct node {
     uint64_t lookups;  /* the kernel's references */
     int directory;
     char *url; /* of a directory that a server has, with a slash at the end of its path; else NULL */
+    size_t looks; /* of a directory: so many of its files were asked for since it was listed */
     uint64_t size;
     long long changed_s;
-    char *validator;
+    char *validator; /* NULL: not known yet */
     int fleeting;
     struct xh_file *file; /* NULL: not open */
     unsigned users;       /* opens and reads */
     unsigned reading;     /* reads alone */
-    uint64_t used_ns;     /* when the last one ended */
-    uint64_t raw_ends[RAW_ENDS]; /* where the last reads of raw data ended; 0: none */
-    unsigned raw_next;
+    uint64_t opened_ns;   /* when its file was opened */
+    struct xh_unsaid unsaid; /* the kernel splits reads that are longer than XH_FUSE_READ_BYTES */
     UT_hash_handle hh;
 };
 
@@ -55,7 +60,8 @@ struct name {
     const char *text;
     char *url;
     struct node *now; /* NULL: not known */
-    int directory; /* 1: the server lists it as one */
+    uint64_t listed_ns; /* 0: not listed lately */
+    struct xh_entry listed; /* what the listing said; its name is NULL */
     int busy;
     unsigned waiters;
     int of_server; /* in a directory that a server has */
@@ -72,7 +78,6 @@ struct xh_tree {
     struct node *nodes;
     struct name *names; /* in the order in which they came */
     uint64_t last_id;
-    _Atomic int over; /* read by the command's loop once a second; nothing goes with it */
 };
 
 /* ---- nodes; lock held */
@@ -112,7 +117,7 @@ static struct xh_file *retire(struct xh_tree *t, struct node *n, uint64_t now)
     struct xh_file *file = NULL;
     if (n->directory || n->users)
         return NULL;
-    if (n->file && (!n->name || now - n->used_ns >= LINGER_NS)) {
+    if (n->file && (!n->name || now - n->opened_ns >= LINGER_NS)) {
         file = n->file;
         n->file = NULL;
     }
@@ -132,21 +137,6 @@ static void fill(const struct node *n, struct xh_fuse_attr *out)
 }
 
 /* ---- names; lock held, but where it is said */
-
-/* The URL of |text| in the directory at |base|; with |end| behind it. NULL without memory. */
-static char *url_below(const char *base, const char *text, const char *end)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
-    size_t path = strcspn(base, "?#"), query = strcspn(base, "#");
-    char coded[3 * XH_FUSE_NAME_BYTES + 1], *url = NULL;
-    size_t len = 0;
-    for (; *text && len + 3 < sizeof coded; text++)
-        len += (size_t)snprintf(coded + len, sizeof coded - len, strchr(plain, *text) ? "%c" : "%%%02X",
-                                (unsigned char)*text);
-    return *text || asprintf(&url, "%.*s%s%s%.*s", (int)path, base, coded, end, (int)(query - path), base + path) < 0
-               ? NULL
-               : url;
-}
 
 static char *key_of(uint64_t directory, const char *text)
 {
@@ -190,7 +180,7 @@ static struct name *name_below(struct xh_tree *t, uint64_t directory, const char
     const struct node *d = node_of(t, directory);
     if (name || !d || !d->url)
         return name;
-    char *url = url_below(d->url, text, "");
+    char *url = xh_listing_url(d->url, text, "");
     name = url ? name_new(t, directory, text, url) : NULL;
     free(url);
     if (name)
@@ -204,30 +194,43 @@ static int tell(struct xh_tree *t, const struct xh_err *err)
     return err->sys_errno ? err->sys_errno : EIO;
 }
 
+/* |name| shows a new node instead of the one that it shows. Returns it, or NULL without memory. */
+static struct node *show_new(struct xh_tree *t, struct name *name)
+{
+    struct node *n = node_new(t);
+    if (!n)
+        return NULL;
+    if (name->now)
+        supersede(name->now);
+    n->name = name;
+    name->now = n;
+    return n;
+}
+
 /* |f| was opened for |name|: shows it. Returns the node, or NULL without memory. */
 static struct node *show(struct xh_tree *t, struct name *name, struct xh_file *f)
 {
     struct node *n = name->now;
     const char *validator = xh_cache_validator(f);
+    char *copy = strdup(validator);
+    if (!copy)
+        return NULL;
+    int same = n && (n->validator ? !n->fleeting && strcmp(n->validator, validator) == 0
+                                  : n->size == xh_cache_size(f) && n->changed_s == xh_cache_changed(f));
     /* The same version of the same file: what the kernel keeps of it is good. */
-    if (!n || n->fleeting || strcmp(n->validator, validator) != 0) {
-        char *copy = strdup(validator);
-        n = copy ? node_new(t) : NULL;
-        if (!n) {
-            free(copy);
-            return NULL;
-        }
-        if (name->now)
-            supersede(name->now);
-        n->validator = copy;
-        n->size = xh_cache_size(f);
-        n->changed_s = xh_cache_changed(f);
-        n->name = name;
-        name->now = n;
+    if (!same && !(n = show_new(t, name))) {
+        free(copy);
+        return NULL;
     }
+    if (!same)
+        name->listed_ns = 0; /* what was listed is older than this */
+    free(n->validator);
+    n->validator = copy;
+    n->size = xh_cache_size(f);
+    n->changed_s = xh_cache_changed(f);
     n->fleeting = xh_cache_is_fleeting(f);
     n->file = f;
-    n->used_ns = xh_now_ns();
+    n->opened_ns = xh_now_ns();
     return n;
 }
 
@@ -236,29 +239,33 @@ static int show_directory(struct xh_tree *t, struct name *name)
 {
     size_t path = strcspn(name->url, "?#");
     char *url = NULL;
-    struct node *n = asprintf(&url, "%.*s/%s", (int)path, name->url, name->url + path) < 0 ? NULL : node_new(t);
+    struct node *n = asprintf(&url, "%.*s/%s", (int)path, name->url, name->url + path) < 0 ? NULL : show_new(t, name);
     if (!n) {
         free(url);
         return -1;
     }
     n->directory = 1;
     n->url = url;
-    n->name = name;
-    name->now = n;
     return 0;
+}
+
+/* Waits until nobody is busy with |name|, and keeps it meanwhile. The lock is released meanwhile. */
+static void wait_for(struct xh_tree *t, struct name *name)
+{
+    name->waiters++;
+    while (name->busy)
+        pthread_cond_wait(&t->opened, &t->lock);
+    name->waiters--;
 }
 
 /* Opens what |name| means, unless it is open. Returns 0 or a code of the cache. The lock is released meanwhile. */
 static int open_name(struct xh_tree *t, struct name *name, struct xh_err *err)
 {
     struct xh_file *f = NULL;
-    name->waiters++;
-    while (name->busy)
-        pthread_cond_wait(&t->opened, &t->lock);
-    name->waiters--;
+    wait_for(t, name);
     if (name->now && (name->now->file || name->now->directory))
         return 0;
-    if (name->directory)
+    if (name->listed.directory)
         return show_directory(t, name) ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a directory") : 0;
     if (name->failed.code && xh_now_ns() - name->failed_ns < FAILURE_NS) {
         *err = name->failed;
@@ -267,10 +274,11 @@ static int open_name(struct xh_tree *t, struct name *name, struct xh_err *err)
     name->busy = 1;
     pthread_mutex_unlock(&t->lock);
     int rc = xh_cache_open(name->url, t->o, &f, err);
+    int directory = rc && (err->directory || (rc == XH_E_NOENT && xh_list_is_prefix(name->url, t->o)));
     pthread_mutex_lock(&t->lock);
     name->busy = 0;
     pthread_cond_broadcast(&t->opened);
-    if (rc && err->directory && !name->now && show_directory(t, name) == 0)
+    if (directory && !name->now && show_directory(t, name) == 0)
         return 0;
     if (rc == 0 && !show(t, name, f)) {
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
@@ -283,6 +291,78 @@ static int open_name(struct xh_tree *t, struct name *name, struct xh_err *err)
     return rc;
 }
 
+/* ---- what a listing told */
+
+static int is_listed(const struct name *name, uint64_t now)
+{
+    return name->listed_ns && now - name->listed_ns < LISTED_NS;
+}
+
+/* Up to |most| files of the directory |id|, from |first| on, whose listing did not say what they are. */
+static size_t gather(struct xh_tree *t, uint64_t id, struct name *first, size_t most, struct name **out)
+{
+    char *key = key_of(id, "");
+    uint64_t now = xh_now_ns();
+    size_t n = 0;
+    struct name *name = first;
+    do {
+        if (name == first || (strncmp(name->key, key, strlen(key)) == 0 && is_listed(name, now) && !name->busy &&
+                              !name->now && !name->listed.told && !name->listed.directory))
+            out[n++] = name;
+        name = name->hh.next ? name->hh.next : t->names;
+    } while (key && n < most && name != first);
+    free(key);
+    return n;
+}
+
+/* Asks what |name| of the directory |d| is, and others of it along with it: as many as were asked for before, as a
+ * program that has asked for some will ask for all. What is not told then is opened when it is asked for. The lock is
+ * released meanwhile. */
+static void look_at(struct xh_tree *t, struct node *d, struct name *name)
+{
+    struct name *names[LOOKS_MOST];
+    char *urls[LOOKS_MOST];
+    struct xh_entry found[LOOKS_MOST] = {0};
+    size_t most = d->looks < 1 ? 1 : d->looks < LOOKS_MOST ? d->looks : LOOKS_MOST;
+    size_t n = gather(t, d->id, name, most, names);
+    d->looks += n;
+    for (size_t i = 0; i < n; i++) {
+        names[i]->busy = 1;
+        urls[i] = names[i]->url; /* constant, and the name stays while it is busy */
+    }
+    pthread_mutex_unlock(&t->lock);
+    xh_list_look(urls, n, t->o, found);
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < n; i++) {
+        names[i]->busy = 0;
+        names[i]->listed = found[i];
+        names[i]->listed_ns = found[i].told ? xh_now_ns() : 0;
+    }
+    pthread_cond_broadcast(&t->opened);
+}
+
+/* Shows what the listing of the directory |d| said of |name|. Returns 1, or 0: it is to be opened. The lock is released
+ * meanwhile. */
+static int show_listed(struct xh_tree *t, struct node *d, struct name *name)
+{
+    wait_for(t, name);
+    if ((name->now && (name->now->file || name->now->directory)) || name->listed.directory ||
+        !is_listed(name, xh_now_ns()))
+        return 0;
+    if (!name->listed.told)
+        look_at(t, d, name);
+    if (!name->listed.told)
+        return 0;
+    struct node *n = name->now;
+    if (!n || n->size != name->listed.size || n->changed_s != name->listed.changed_s) {
+        if (!(n = show_new(t, name)))
+            return 0;
+        n->size = name->listed.size;
+        n->changed_s = name->listed.changed_s;
+    }
+    return 1;
+}
+
 /* ---- what the kernel asks for */
 
 static int lookup(void *fs, uint64_t directory, const char *text, struct xh_fuse_attr *out)
@@ -291,7 +371,8 @@ static int lookup(void *fs, uint64_t directory, const char *text, struct xh_fuse
     struct xh_err err = {0};
     pthread_mutex_lock(&t->lock);
     struct name *name = name_below(t, directory, text);
-    int rc = !name ? ENOENT : open_name(t, name, &err) ? err.sys_errno : 0;
+    struct node *d = node_of(t, directory); /* directories stay */
+    int rc = !name ? ENOENT : show_listed(t, d, name) ? 0 : open_name(t, name, &err) ? err.sys_errno : 0;
     if (rc == 0) {
         name->now->lookups++;
         fill(name->now, out);
@@ -326,8 +407,17 @@ static int attr(void *fs, uint64_t id, struct xh_fuse_attr *out)
     return n ? 0 : ESTALE;
 }
 
+/* Large files are not read by the kernel's pages: it would ask for 128 KiB at most, in pieces that start and end where
+ * no dataset does, and the cache's guesses go by what a program asks for. Small ones are: they come whole, or nearly,
+ * and a walk through metadata is thousands of reads, of which each would be a request of the kernel's. docs/mount.md
+ * has what both cost. */
+static int is_direct(const struct node *n)
+{
+    return n->size > PAGED_MOST_BYTES;
+}
+
 /* ESTALE makes the kernel look the name up anew, and open what it means by then. */
-static int open_node(void *fs, uint64_t id)
+static int open_node(void *fs, uint64_t id, int *direct)
 {
     struct xh_tree *t = fs;
     struct xh_err err = {0};
@@ -342,8 +432,10 @@ static int open_node(void *fs, uint64_t id)
         struct name *name = n->name;
         rc = open_name(t, name, &err) ? err.sys_errno : name->now == n ? 0 : ESTALE;
     }
-    if (rc == 0)
+    if (rc == 0) {
         n->users++;
+        *direct = is_direct(n);
+    }
     pthread_mutex_unlock(&t->lock);
     return rc;
 }
@@ -351,9 +443,8 @@ static int open_node(void *fs, uint64_t id)
 /* One use of |n| less. Lock held. Returns as retire does. */
 static struct xh_file *leave(struct xh_tree *t, struct node *n)
 {
-    n->used_ns = xh_now_ns();
     n->users--;
-    return retire(t, n, n->used_ns);
+    return retire(t, n, xh_now_ns());
 }
 
 static void release(void *fs, uint64_t id)
@@ -367,18 +458,6 @@ static void release(void *fs, uint64_t id)
         xh_cache_close(file);
 }
 
-/* What |r| of |n| likely is. Lock held. */
-static enum xh_kind kind_of(struct node *n, struct xh_range r)
-{
-    unsigned i = 0;
-    while (i < RAW_ENDS && (r.off == 0 || n->raw_ends[i] != r.off))
-        i++;
-    if (i == RAW_ENDS && r.len < XH_UNSAID_META_BYTES)
-        return XH_KIND_META;
-    n->raw_ends[i < RAW_ENDS ? i : n->raw_next++ % RAW_ENDS] = r.off + r.len;
-    return XH_KIND_RAW;
-}
-
 static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len)
 {
     struct xh_tree *t = fs;
@@ -390,7 +469,7 @@ static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len
     enum xh_kind kind = XH_KIND_RAW;
     if (f) {
         e.len = off >= n->size ? 0 : *len < n->size - off ? *len : n->size - off;
-        kind = kind_of(n, (struct xh_range){off, e.len});
+        kind = xh_unsaid_kind(&n->unsaid, &e, 1);
         n->users++;
         n->reading++;
     }
@@ -413,28 +492,38 @@ static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len
 }
 
 /* Adds the names of the directory |id| that are known. Lock held. */
-static int list_known(struct xh_tree *t, uint64_t id, int shown, struct xh_fuse_names *out)
+static int list_known(struct xh_tree *t, uint64_t id, int shown, struct xh_entries *out)
 {
     char *key = key_of(id, "");
     int rc = key ? 0 : ENOMEM;
     for (struct name *name = t->names; name && rc == 0; name = name->hh.next)
         if (strncmp(name->key, key, strlen(key)) == 0 && (!shown || name->now))
-            rc = xh_fuse_names_add(out, name->text, name->now && name->now->directory) ? ENOMEM : 0;
+            rc = xh_entries_add(out, &(struct xh_entry){.name = (char *)name->text,
+                                                        .directory = name->now && name->now->directory})
+                     ? ENOMEM
+                     : 0;
     free(key);
     return rc;
 }
 
-/* Notes which of |names| are directories. Lock held. */
-static void note_directories(struct xh_tree *t, uint64_t id, const struct xh_fuse_names *names)
+/* Notes what the listing of the directory |id| said. Lock held. */
+static void note_listed(struct xh_tree *t, uint64_t id, const struct xh_entries *names)
 {
-    for (size_t i = 0; i < names->n; i++) {
-        struct name *name = names->of[i].directory ? name_below(t, id, names->of[i].name) : NULL;
-        if (name)
-            name->directory = 1;
+    struct node *d = node_of(t, id);
+    uint64_t now = xh_now_ns();
+    if (d)
+        d->looks = 0;
+    for (size_t i = 0; i < names->n && i < NOTED_MOST; i++) {
+        struct name *name = name_below(t, id, names->of[i].name);
+        if (!name)
+            continue;
+        name->listed = names->of[i];
+        name->listed.name = NULL;
+        name->listed_ns = now;
     }
 }
 
-static int list(void *fs, uint64_t id, struct xh_fuse_names *out)
+static int list(void *fs, uint64_t id, struct xh_entries *out)
 {
     struct xh_tree *t = fs;
     struct xh_err err = {0};
@@ -450,7 +539,7 @@ static int list(void *fs, uint64_t id, struct xh_fuse_names *out)
             tell(t, &err);
             rc = bad == XH_E_ACCES || bad == XH_E_PROTO ? list_known(t, id, 1, out) : err.sys_errno;
         } else {
-            note_directories(t, id, out);
+            note_listed(t, id, out);
         }
     } else if (rc == 0) {
         rc = list_known(t, id, 0, out);
@@ -458,12 +547,6 @@ static int list(void *fs, uint64_t id, struct xh_fuse_names *out)
     pthread_mutex_unlock(&t->lock);
     free(url);
     return rc;
-}
-
-static void ended(void *fs)
-{
-    struct xh_tree *t = fs;
-    t->over = 1;
 }
 
 const struct xh_fuse_served xh_tree_served = {
@@ -474,7 +557,6 @@ const struct xh_fuse_served xh_tree_served = {
     .release = release,
     .read = read_node,
     .list = list,
-    .ended = ended,
 };
 
 /* ---- the tree */
@@ -507,7 +589,8 @@ int xh_tree_add(struct xh_tree *t, const char *name, const char *url, struct xh_
 int xh_tree_root(struct xh_tree *t, const char *url, struct xh_err *err)
 {
     struct node *root = node_of(t, XH_FUSE_ROOT);
-    root->url = strdup(url);
+    if (asprintf(&root->url, "%s%s", url, xh_list_is_bucket(url) ? "/" : "") < 0)
+        root->url = NULL;
     return root->url ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
 }
 
@@ -517,9 +600,9 @@ int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
     if (!root->url && !t->names)
         return 0;
     if (root->url) {
-        struct xh_fuse_names names = {0};
+        struct xh_entries names = {0};
         int rc = xh_list_at(root->url, t->o, &names, err);
-        xh_fuse_names_free(&names);
+        xh_entries_free(&names);
         if (rc)
             tell(t, err);
         return rc == XH_E_ACCES || rc == XH_E_PROTO ? 0 : rc;
@@ -528,11 +611,6 @@ int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
     int rc = open_name(t, t->names, err);
     pthread_mutex_unlock(&t->lock);
     return rc;
-}
-
-int xh_tree_is_over(const struct xh_tree *t)
-{
-    return t->over;
 }
 
 /* Closes the files that are not used, at |now|, one after the other. */
@@ -552,12 +630,12 @@ static void close_idle(struct xh_tree *t, uint64_t now)
     } while (file);
 }
 
-/* Forgets names of servers' directories that meant nothing. Lock held. */
+/* Forgets names of servers' directories that meant nothing, or were listed and not asked for. Lock held. */
 static void forget_names(struct xh_tree *t, uint64_t now)
 {
     struct name *name, *next;
     HASH_ITER(hh, t->names, name, next) {
-        if (name->now || name->busy || name->waiters || name->directory || !name->failed.code || !name->of_server ||
+        if (name->now || name->busy || name->waiters || !name->of_server || is_listed(name, now) ||
             now - name->failed_ns < FAILURE_NS)
             continue;
         HASH_DEL(t->names, name); // NOLINT(clang-analyzer-unix.Malloc): the macro moves the head
@@ -601,10 +679,10 @@ void xh_tree_close(struct xh_tree *t)
 int xh_tree_is_directory(const char *url)
 {
     size_t n = strcspn(url, "?#");
-    return n && url[n - 1] == '/';
+    return (n && url[n - 1] == '/') || xh_list_is_bucket(url);
 }
 
-int xh_tree_name(const char *url, char out[XH_FUSE_NAME_BYTES + 1])
+int xh_tree_name(const char *url, char out[XH_NAME_BYTES + 1])
 {
     const char *path = strstr(url, "://") + 3;
     size_t n = strcspn(path, "?#"), from = n;

@@ -24,9 +24,6 @@ int xh_tree_begin(struct xh_tree *t, struct xh_err *err);
 /* |fs| of these is the tree. */
 extern const struct xh_fuse_served xh_tree_served;
 
-/* 1 when the file system was unmounted. */
-int xh_tree_is_over(const struct xh_tree *t);
-
 /* To be called every second or so: closes what nobody has used for long. */
 void xh_tree_tidy(struct xh_tree *t);
 
@@ -37,6 +34,6 @@ void xh_tree_close(struct xh_tree *t);
 int xh_tree_is_directory(const char *url);
 
 /* Writes the last part of |url|'s path, decoded. Returns 0, or -1: it is no name that a directory may show. */
-int xh_tree_name(const char *url, char out[XH_FUSE_NAME_BYTES + 1]);
+int xh_tree_name(const char *url, char out[XH_NAME_BYTES + 1]);
 
 #endif
