@@ -257,8 +257,8 @@ enum xh_state xh_doctor_cache(struct doctor *d)
                                                       : "it was asked twice for the same byte, and asked the origin "
                                                         "again");
         xh_report_advise(r, "it does not seem to keep this file, so all readers burden the origin. Ask its owner: "
-                            "pieces of files, large files, requests with credentials, or files without a strong ETag may be "
-                            "left out (docs/servers.md, a cache at the site)");
+                            "pieces of files, large files, requests with credentials, or files without a strong ETag "
+                            "may be left out (docs/servers.md, a cache at the site)");
     }
     return XH_STATE_OK;
 }
