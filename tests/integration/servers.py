@@ -289,6 +289,13 @@ def cached(at):
             list(pool.map(lambda _: at.right(what, name, 1000, 1e9), range(2)))
         sent = at.origin_bytes() - before
         assert sent < (1.01 if size > 1 << 24 else 1.05) * size, f"{name}: {sent} bytes, it has {size}"
+    if at.kind == "nginx-cache":    # nor is it asked by each for what it lacks, as most sidecars
+        before = at.origin.requests()[0]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            assert all("FileNotFoundError" in err for _, _, err, *_ in pool.map(
+                lambda _: at.read("open", "lacks.h5"), range(4)))
+        asked = at.origin.requests()[0] - before
+        assert asked <= 2, f"{asked} requests"
     if at.kind == "xcache":
         os.kill(int(at.origin.facts["pid"]), signal.SIGSTOP)
     else:
