@@ -98,6 +98,17 @@ static int may_deal(const struct xh_file *f, const struct xh_origin_info *info)
     return info->young && info->far && f->opt.multirange && info->max_ranges > 1 && !is_one_of_many(f);
 }
 
+/* Over how many connections a small file comes whole where a request has one range, so that nothing can be dealt; 0: as
+ * other ranges do. Young connections of a far server get one long part each: with shorter ones each stands idle for a
+ * round trip before the next, and a new connection takes three. In a larger file, whose next reads are known while this
+ * stretch comes, long parts delay them. */
+static unsigned shares(const struct xh_file *f, const struct xh_origin_info *info, uint64_t mean)
+{
+    int single = !f->opt.multirange || info->max_ranges <= 1;
+    int small = f->size <= f->opt.whole_file_bytes && mean >= XH_BULK_BYTES && !is_one_of_many(f);
+    return single && small && info->young && info->far ? info->open : 0;
+}
+
 /* To how many connections what comes ahead is dealt; 0: it is not. Young ones of a far server get stripes from
  * XH_REQUEST_LEAST_BYTES on, which each brings in some three round trips. They grow as slow start does: so it comes in
  * the order in which it is read, and each connection grows. A part of its own for each would come as late as the
@@ -139,6 +150,13 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
     lim->connections = ahead && is_one_of_many(f) ? 1 : lim->connections;
+    unsigned shared = ahead ? shares(f, &info, mean) : 0;
+    if (shared) {
+        lim->connections = shared < lim->connections ? shared : lim->connections;
+        lim->part_bytes = (bytes + lim->gap_bytes) / lim->connections + XH_PAGE_BYTES - 1;
+        lim->part_bytes -= lim->part_bytes % XH_PAGE_BYTES;
+        lim->part_bytes = lim->part_bytes > f->opt.part_bytes ? lim->part_bytes : f->opt.part_bytes;
+    }
     /* More than a flight takes another round trip; a new connection takes three. */
     if (!(ahead && mean >= XH_BULK_BYTES) && lim->spread_bytes > info.flight_bytes) {
         unsigned idle = info.idle > 1 ? info.idle : 1;
