@@ -273,6 +273,8 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
         bytes += wanted[i].len;
     }
     int parts = xh_limits_get(f, before + bytes, bytes / runs->n, ahead, &lim);
+    if (meta && ahead && parts)
+        lim.gap_bytes = xh_limits_meta_gap(f);
     if (meta && parts)
         spread(f, wanted, runs->n, &lim);
     if (b->wide) {

@@ -74,8 +74,8 @@ def main():
     throwaway_ca.make_server(directory / "ca", directory / "ca", addr)
     log, cacert, base = directory / "access.log", directory / "ca/ca.pem", f"https://{addr}"
     words = ["versitygw", "--port", f"{addr}:{PORT}", "--cert", directory / "ca/server.pem", "--key",
-             directory / "ca/server.key", "--access-log", log, "--iam-dir", directory / "iam", "--quiet", "--keep-alive",
-             "posix", "--sidecar", directory / "meta", directory / "root"]
+             directory / "ca/server.key", "--access-log", log, "--iam-dir", directory / "iam", "--quiet",
+             "--keep-alive", "posix", "--sidecar", directory / "meta", directory / "root"]
     with open(directory / "out", "w") as out:
         gateway = subprocess.Popen([str(w) for w in words], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                                    env=os.environ | {"ROOT_ACCESS_KEY": ID, "ROOT_SECRET_KEY": SECRET},
