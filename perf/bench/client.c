@@ -508,9 +508,8 @@ static void walk(hid_t file)
 static void key_of(const char *variable, char *out, size_t size)
 {
     const char *value = getenv(variable);
-    if (!value || strlen(value) >= size)
+    if (!value || snprintf(out, size, "%s", value) >= (int)size)
         die("ROS3 needs a key of AWS's variables");
-    strcpy(out, value);
 }
 #endif
 
