@@ -172,9 +172,9 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     unsigned shared = ahead ? shares(f, &info, mean) : 0;
     if (shared) {
         lim->connections = shared < lim->connections ? shared : lim->connections;
-        lim->part_bytes = (bytes + lim->gap_bytes) / lim->connections + XH_PAGE_BYTES - 1;
-        lim->part_bytes -= lim->part_bytes % XH_PAGE_BYTES;
-        lim->part_bytes = lim->part_bytes > f->opt.part_bytes ? lim->part_bytes : f->opt.part_bytes;
+        uint64_t part = (bytes + lim->gap_bytes) / lim->connections + XH_PAGE_BYTES - 1;
+        part = part > f->opt.part_bytes ? part : f->opt.part_bytes;
+        lim->part_bytes = part - part % XH_PAGE_BYTES;
     }
     /* More than a flight takes another round trip; a new connection takes three. */
     if (!(ahead && mean >= XH_BULK_BYTES) && lim->spread_bytes > info.flight_bytes) {
