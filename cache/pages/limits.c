@@ -171,7 +171,7 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->connections = ahead && is_one_of_many(f) ? 1 : lim->connections;
     unsigned shared = ahead ? shares(f, &info, mean) : 0;
     if (shared) {
-        lim->connections = shared < lim->connections ? shared : lim->connections;
+        lim->connections = shared < lim->connections || !lim->connections ? shared : lim->connections;
         uint64_t part = (bytes + lim->gap_bytes) / lim->connections + XH_PAGE_BYTES - 1;
         part = part > f->opt.part_bytes ? part : f->opt.part_bytes;
         lim->part_bytes = part - part % XH_PAGE_BYTES;
