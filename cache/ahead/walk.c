@@ -59,7 +59,7 @@ static int our_walk(struct xh_file *f)
 static void go_on(struct xh_file *f)
 {
     struct xh_range r[RANGES_AT_ONCE];
-    struct xh_meta_limits lim = {.gap_bytes = f->opt.gap_bytes};
+    struct xh_meta_limits lim = {.gap_bytes = xh_limits_meta_gap(f)};
     size_t n;
     if (!our_walk(f))
         return;

@@ -245,9 +245,11 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, struct xh_plan_limits *lim)
 {
     unsigned busy = xh_fetch_meta_flying(f);
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += wanted[i].len;
+    uint64_t bytes = 0, gap = 0;
+    for (size_t i = 0; i < n; i++) { /* with what lies between those that are joined: else a small part is left over */
+        gap = i ? wanted[i].off - wanted[i - 1].off - wanted[i - 1].len : 0;
+        bytes += wanted[i].len + (gap <= lim->gap_bytes ? gap : 0);
+    }
     unsigned most = busy < XH_META_AT_ONCE ? XH_META_AT_ONCE - busy : 1;
     most = most < lim->connections ? most : lim->connections;
     lim->connections = most > 1 ? most : 1;
@@ -271,6 +273,8 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
         bytes += wanted[i].len;
     }
     int parts = xh_limits_get(f, before + bytes, bytes / runs->n, ahead, &lim);
+    if (meta && ahead && parts)
+        lim.gap_bytes = xh_limits_meta_gap(f);
     if (meta && parts)
         spread(f, wanted, runs->n, &lim);
     if (b->wide) {

@@ -25,6 +25,9 @@
 /* Connections are opened for a long run where those that are there would take so many round trips for it: a new one is
  * there after two or three, and then begins with little. */
 #define WIDE_TRIPS 6
+/* Metadata is not joined across more than so many times gap_bytes: a walk that reads all that lies between burdens the
+ * server, and a slow link. */
+#define GAPS_MOST 4u
 /* How often the readers of a file are counted. */
 #define SHARE_EVERY_NS 20000000u
 
@@ -52,6 +55,23 @@ static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info 
     if (info->young)
         return ahead ? f->opt.part_bytes : XH_REQUEST_LEAST_BYTES;
     return ahead && f->opt.part_bytes < GROUP_BYTES ? GROUP_BYTES : f->opt.part_bytes;
+}
+
+/* 1 where a request has one range. */
+static int is_single(const struct xh_file *f, const struct xh_origin_info *info)
+{
+    return !f->opt.multirange || info->max_ranges <= 1;
+}
+
+uint64_t xh_limits_meta_gap(const struct xh_file *f)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    /* What a connection brings is not known before a reply was long enough to tell, which joined ones are. */
+    uint64_t gap = info.trip_bytes && info.trip_bytes < info.flight_bytes ? info.trip_bytes : info.flight_bytes;
+    uint64_t usual = f->opt.gap_bytes, most = GAPS_MOST * usual;
+    gap = gap < most ? gap : most;
+    return is_single(f, &info) && gap > usual ? gap : usual;
 }
 
 uint64_t xh_limits_most_part(const struct xh_origin_info *info)
@@ -95,7 +115,17 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
 /* 1 where what comes ahead may be dealt to several connections: they are young, and the server is far. */
 static int may_deal(const struct xh_file *f, const struct xh_origin_info *info)
 {
-    return info->young && info->far && f->opt.multirange && info->max_ranges > 1 && !is_one_of_many(f);
+    return info->young && info->far && !is_single(f, info) && !is_one_of_many(f);
+}
+
+/* Over how many connections a small file comes whole where a request has one range, so that nothing can be dealt; 0: as
+ * other ranges do. Young connections of a far server get one long part each: with shorter ones each stands idle for a
+ * round trip before the next, and a new connection takes three. In a larger file, whose next reads are known while this
+ * stretch comes, long parts delay them. */
+static unsigned shares(const struct xh_file *f, const struct xh_origin_info *info, uint64_t mean)
+{
+    int small = f->size <= f->opt.whole_file_bytes && mean >= XH_BULK_BYTES && !is_one_of_many(f);
+    return is_single(f, info) && small && info->young && info->far ? info->open : 0;
 }
 
 /* To how many connections what comes ahead is dealt; 0: it is not. Young ones of a far server get stripes from
@@ -139,6 +169,13 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
     lim->connections = ahead && is_one_of_many(f) ? 1 : lim->connections;
+    unsigned shared = ahead ? shares(f, &info, mean) : 0;
+    if (shared) {
+        lim->connections = shared < lim->connections || !lim->connections ? shared : lim->connections;
+        uint64_t part = (bytes + lim->gap_bytes) / lim->connections + XH_PAGE_BYTES - 1;
+        part = part > f->opt.part_bytes ? part : f->opt.part_bytes;
+        lim->part_bytes = part - part % XH_PAGE_BYTES;
+    }
     /* More than a flight takes another round trip; a new connection takes three. */
     if (!(ahead && mean >= XH_BULK_BYTES) && lim->spread_bytes > info.flight_bytes) {
         unsigned idle = info.idle > 1 ? info.idle : 1;

@@ -14,6 +14,10 @@
 struct xh_file;
 struct xh_origin_info;
 
+/* Across how long gaps metadata is joined that comes ahead. Where a request has one range, what a connection brings in
+ * a round trip: so long it would stand idle before a request of its own. */
+uint64_t xh_limits_meta_gap(const struct xh_file *f);
+
 /* Of an open file; changed by limits.c alone. All zero at first. */
 struct xh_sharing {
     _Atomic uint64_t counted_ns; /* when its readers were counted */

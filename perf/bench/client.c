@@ -10,7 +10,8 @@
  *
  * HOW: one (after another), select (one selection a batch), multi (H5Dread_multi), hint (announced by
  * H5Dxhdf5_prefetch, then one after another); a batch is BATCH blocks. Of pieces: one or hint.
- * BENCH_DRIVER=ros3: HDF5's own driver for objects in S3, which reads plain URLs too.
+ * BENCH_DRIVER=ros3: HDF5's own driver for objects in S3, which reads plain URLs too; ros3-signed: with AWS_REGION,
+ * AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
  * slabs sums a word of every sector while the clock runs, or every byte with BENCH_CHECK=all; all the
  * others sum every byte, which their few bytes allow. BENCH_PART=I/N: of slabs and names only the I-th of N equal
  * parts. Exit status 77: this build cannot do HOW. */
@@ -503,6 +504,15 @@ static void walk(hid_t file)
     must(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_NATIVE, visit_object, NULL, H5O_INFO_BASIC), "cannot walk the file");
 }
 
+#ifdef H5_HAVE_ROS3_VFD
+static void key_of(const char *variable, char *out, size_t size)
+{
+    const char *value = getenv(variable);
+    if (!value || snprintf(out, size, "%s", value) >= (int)size)
+        die("ROS3 needs a key of AWS's variables");
+}
+#endif
+
 /* What files are opened with. */
 static hid_t access_list(void)
 {
@@ -510,10 +520,16 @@ static hid_t access_list(void)
     if (!driver)
         return H5P_DEFAULT;
 #ifdef H5_HAVE_ROS3_VFD
-    if (strcmp(driver, "ros3") == 0) {
+    int is_signed = strcmp(driver, "ros3-signed") == 0;
+    if (is_signed || strcmp(driver, "ros3") == 0) {
         hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
-        H5FD_ros3_fapl_t nobody = {.version = H5FD_CURR_ROS3_FAPL_T_VERSION, .authenticate = 0};
-        must(H5Pset_fapl_ros3(fapl, &nobody), "ROS3 is refused");
+        H5FD_ros3_fapl_t how = {.version = H5FD_CURR_ROS3_FAPL_T_VERSION, .authenticate = is_signed};
+        if (is_signed) {
+            key_of("AWS_REGION", how.aws_region, sizeof how.aws_region);
+            key_of("AWS_ACCESS_KEY_ID", how.secret_id, sizeof how.secret_id);
+            key_of("AWS_SECRET_ACCESS_KEY", how.secret_key, sizeof how.secret_key);
+        }
+        must(H5Pset_fapl_ros3(fapl, &how), "ROS3 is refused");
         return fapl;
     }
 #endif

@@ -2,7 +2,7 @@
 """The bench's reader in h5py, and the rivals that h5py reads through. The verbs and the line of JSON
 are those of client.c; the sums are its own, to be compared with those of a local run of it.
 
-  client.py [--via fsspec|remfile|netcdf] FILE slabs DSET N,N,...
+  client.py [--via fsspec|s3fs|remfile|netcdf] FILE slabs DSET N,N,...
   client.py [--via ...]                   FILE blocks DSET LEN OFFSETS one
   client.py [--via ...]                   FILE pieces DSET N,N,... AT one
   client.py [--via ...]                   FILE walk
@@ -69,6 +69,13 @@ def opened(name, via):
         # As xarray opens a URL for h5netcdf (pydata/xarray pull request 11216, March 2026).
         with fsspec.filesystem("https", get_client=session).open(name, "rb", cache_type="blockcache",
                                                                  block_size=4 << 20) as raw, \
+                h5py.File(raw, "r") as f:
+            yield f
+    elif via == "s3fs":
+        import s3fs
+        moment("init")
+        place = s3fs.S3FileSystem(endpoint_url=os.environ["AWS_ENDPOINT_URL_S3"], client_kwargs={"verify": ca})
+        with place.open(name.split("/", 3)[3], "rb", cache_type="blockcache", block_size=4 << 20) as raw, \
                 h5py.File(raw, "r") as f:
             yield f
     elif via == "remfile":
@@ -147,7 +154,7 @@ def resident_bytes():
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--via", choices=["fsspec", "remfile", "netcdf"])
+    p.add_argument("--via", choices=["fsspec", "s3fs", "remfile", "netcdf"])
     p.add_argument("file")
     p.add_argument("verb", choices=["slabs", "blocks", "pieces", "walk"])
     p.add_argument("words", nargs="*")

@@ -164,11 +164,12 @@ class Server:
 
 
 class Lab:
-    def __init__(self, build, root, kinds, say, twins=False, clients=1, caps=()):
+    def __init__(self, build, root, kinds, say, twins=False, clients=1, caps=(), files=()):
         """|clients|: so many client hosts, each behind a leg of its own to the same server host. |caps|: each server
-        also as one that sends no more than so many MB/s on a connection."""
+        also as one that sends no more than so many MB/s on a connection. |files|: what the kind s3 has to have."""
         self.build, self.root, self.kinds, self.say, self.twins = pathlib.Path(build), root, kinds, say, twins
         self.servers, self.skipped, self.clients, self.caps, self.capped = {}, {}, clients, [c for c in caps if c], {}
+        self.files = files
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -195,7 +196,7 @@ class Lab:
             self.serve = serve = load_serve()
             for kind in self.kinds:
                 try:
-                    self.servers[kind] = Server(kind, serve, self.root, self.work / kind)
+                    self.servers[kind] = self.start(kind)
                 except Skipped as why:
                     self.skipped[kind] = str(why)
                     continue
@@ -204,7 +205,7 @@ class Lab:
                     twin = Server(kind, serve, self.root, self.work / f"{kind}-twin", TWIN_IP, self.twin)
                     self.servers[kind].twin = twin
                     stack.callback(twin.stop)
-                for cap in self.caps:
+                for cap in self.caps if kind != "s3" else ():
                     self.capped[kind, cap] = capped = self.start_capped(kind, cap)
                     stack.callback(capped.stop)
             if self.kinds and not self.servers:
@@ -236,6 +237,12 @@ class Lab:
         if done.returncode:
             raise Failed(f"wan {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
+
+    def start(self, kind):
+        if kind == "s3":
+            from . import s3
+            return s3.Gateway(self.work / kind, self.files)
+        return Server(kind, self.serve, self.root, self.work / kind)
 
     def start_capped(self, kind, cap):
         """A server that sends |cap| MB/s on each connection at most: nginx by its limit_rate, which counts whole

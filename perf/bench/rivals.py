@@ -65,6 +65,23 @@ class Fsspec(Via):
     name, module = "fsspec", "fsspec, aiohttp"
 
 
+    def measure(self, workload, server, path, words, timeout):
+        if server.kind == "s3":
+            raise lab.Skipped("s3fs reads from there")
+        return super().measure(workload, server, path, words, timeout)
+
+
+class S3fs(Via):
+    """fsspec's file in S3, with the same blocks."""
+
+    name, module = "s3fs", "s3fs"
+
+    def measure(self, workload, server, path, words, timeout):
+        if server.kind != "s3":
+            raise lab.Skipped("reads from S3 only")
+        return super().measure(workload, server, path, words, timeout)
+
+
 class Remfile(Via):
     name, module = "remfile", "remfile"
 
@@ -264,9 +281,9 @@ class Ros3(Rival):
         server.forget()
         argv = [*self.trusting, self.lab.cacert, *readers.argv_of("C", self.lab.build, self.python,
                                                                   server.url_of(path), words)]
-        sample = readers.measured(workload, "C", argv, lab.clean_env() | {"BENCH_DRIVER": "ros3"},
-                                  timeout) | server.facts()
+        env = lab.clean_env() | {"BENCH_DRIVER": "ros3-signed" if server.kind == "s3" else "ros3"}
+        sample = readers.measured(workload, "C", argv, env, timeout) | server.facts()
         return self.checked(workload, path, words, "C", sample)
 
 
-NAMES = {c.name: c for c in (Fsspec, Remfile, Netcdf, Download, Rclone, RcloneFull, Xrdcl, Ros3)} | {"mount": Mount}
+NAMES = {c.name: c for c in (Fsspec, S3fs, Remfile, Netcdf, Download, Rclone, RcloneFull, Xrdcl, Ros3)} | {"mount": Mount}

@@ -7,6 +7,7 @@ Requests and bytes are those of the server's own log.
 """
 import concurrent.futures
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -22,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
 PYTHON = harness.H5PY["3.16.0"]
+TOOL = harness.BUILD / "vfd/tool/xhdf5"
 IMAGES, SIDE, DATASETS = 24, 1024, 600
 IMAGE_BYTES = SIDE * SIDE * 2
 TOLD = "was changed on the server"
@@ -84,8 +86,8 @@ with h5py.File(url, "w" if what == "create" else "r+") as f:
 class At:
     """One server, with the files that it serves: |root|; of a cache also what it stands before."""
 
-    def __init__(self, kind, server, root, origin=None):
-        self.kind, self.server, self.root, self.origin = kind, server, root, origin or server
+    def __init__(self, kind, server, root, ca, origin=None):
+        self.kind, self.server, self.root, self.ca, self.origin = kind, server, root, str(ca), origin or server
 
     def read(self, what, name, env={}, **options):
         """(exit status, what it printed, counters and errors, requests, bytes): by a reader that knows nothing yet"""
@@ -281,11 +283,19 @@ def cached(at):
     """Two hosts read at once: the origin sends each byte once. A third reads what is here while the origin is down."""
     at.server.stop()        # and with it what it holds
     at.server.start_again()
-    before = at.origin_bytes()
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: at.right("stream", "images.h5", 1000, 1e9), range(2)))
-    sent = at.origin_bytes() - before
-    assert sent < 1.1 * IMAGES * IMAGE_BYTES, f"{sent} bytes"
+    for what, name in (("stream", "images.h5"), ("walk", "tree.h5")):     # the latter is small
+        before, size = at.origin_bytes(), (at.root / name).stat().st_size
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: at.right(what, name, 1000, 1e9), range(2)))
+        sent = at.origin_bytes() - before
+        assert sent < (1.01 if size > 1 << 24 else 1.05) * size, f"{name}: {sent} bytes, it has {size}"
+    if at.kind == "nginx-cache":    # nor is it asked by each for what it lacks, as most sidecars
+        before = at.origin.requests()[0]
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            assert all("FileNotFoundError" in err for _, _, err, *_ in pool.map(
+                lambda _: at.read("open", "lacks.h5"), range(4)))
+        asked = at.origin.requests()[0] - before
+        assert asked <= 2, f"{asked} requests"
     if at.kind == "xcache":
         os.kill(int(at.origin.facts["pid"]), signal.SIGSTOP)
     else:
@@ -339,8 +349,40 @@ def limited(at):
     assert 0 < refused <= asked / 3, f"{refused} of {asked} requests were refused"
 
 
+def examined(at):
+    """xhdf5 doctor says what stands in front, whether it keeps the file, and, where it is not told, nothing of it."""
+    def step(name, base=None, **env):
+        out = harness.run([TOOL, "doctor", "--quick", "--json", f"{base or at.server.url}/{name}"],
+                          harness.driver_env(at.server, **env) | env)[1]
+        said, = (s for s in json.loads(out)["steps"] if s["step"] == "cache")
+        return said["cache"], said.get("kept"), said["state"], said["text"], said["advice"] or ""
+
+    (at.root / "seen.h5").hardlink_to(at.root / "images.h5")        # which nobody has read here
+    first, second = step("seen.h5"), step("seen.h5")
+    (at.root / "seen.h5").unlink()
+    if at.server is at.origin:
+        assert first[:3] == ("none seen", None, "ok"), first
+    elif at.kind == "xcache":
+        assert first[:3] == ("XCache", "not all", "note") and "another name" in first[4], first
+        at.right("stream", "images.h5", 1000, 1e9)
+        harness.wait_for(lambda: step("images.h5")[1] == "yes", "that all of it is there")
+        assert step("images.h5")[2] == "note"
+    else:
+        word = {"nginx-cache": "X-Cache-Status: HIT", "squid-cache": "(squid/"}[at.kind]
+        assert first[:3] == ("yes", "yes", "ok") and word in first[3], first
+        assert "had to ask the origin at first" in first[3] and "came out of it" in second[3], (first, second)
+    if at.kind == "nginx-cache":
+        private = step("private/images.h5", BEARER_TOKEN=at.origin.facts["token"])
+        assert private[:3] == ("yes", "no", "note") and "keeps nothing of them" in private[3], private
+        with harness.Server("xrootd", at.root, words=["--ca", at.ca]) as origin, harness.Server(
+                "nginx-cache", None, words=["--ca", at.ca, "--origin",
+                                            origin.url.removeprefix("https://")]) as unproved:
+            said = step("images.h5", unproved.url)
+        assert said[:3] == ("yes", "no", "note") and "asked the origin again" in said[3], said
+
+
 READING = {"open": opened, "walk": walked, "stream": streamed, "random": scattered}
-CELLS = {kind: READING | {"version": changed, "failure": failing} | more for kind, more in {
+CELLS = {kind: READING | {"version": changed, "failure": failing, "doctor": examined} | more for kind, more in {
     "apache": {"private": private, "write": written},
     "lighttpd": {"private": private, "write": refused},
     "nginx-cache": {"private": passed_through, "write": refused, "cached": cached},
@@ -363,12 +405,12 @@ def serving(kind, root, ca):
             at_once, rate = LIMITS[kind]
             words += ["--limits", str(at_once), f"{rate}m" if kind == "xrootd" else str(rate)]
         with harness.Server(kind, root, words=words) as server:
-            yield At(kind, server, root)
+            yield At(kind, server, root, ca)
         return
     with harness.Server("xrootd" if kind == "xcache" else "nginx", root, words=words) as origin:
         where = origin.facts["xroot"] if kind == "xcache" else origin.url.removeprefix("https://")
         with harness.Server(kind, None, words=[*words, "--origin", where, "--fresh", FRESH[kind]]) as server:
-            yield At(kind, server, root, origin)
+            yield At(kind, server, root, ca, origin)
 
 
 def main():

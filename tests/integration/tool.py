@@ -24,9 +24,8 @@ import harness  # noqa: E402
 
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 URL = "https://host/path/file.h5"     # in the documentation
-STEPS = ["name", "connection", "TLS", "credentials", "redirects", "reply", "ranges", "version", "round trip",
-         "throughput",
-         "sidecars", "opening", "metadata", "datasets"]
+STEPS = ["name", "connection", "TLS", "credentials", "redirects", "reply", "ranges", "version", "cache",
+         "round trip", "throughput", "sidecars", "opening", "metadata", "datasets"]
 SAMPLE = """
 import sys, h5py, numpy as np
 rng = np.random.default_rng(3)

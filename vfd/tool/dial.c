@@ -95,6 +95,8 @@ static int on_line(void *ctx, const char *p, size_t n)
     static const char chunked[] = "Transfer-Encoding: chunked";
     if (n >= 5 && memcmp(p, "HTTP/", 5) == 0)
         d->a->chunked = 0;
+    if (!d->a->reply.over) /* what comes behind the headers is a trailer */
+        xh_front_line(&d->a->front, p, n);
     d->a->chunked |= n >= sizeof chunked - 1 && strncasecmp(p, chunked, sizeof chunked - 1) == 0;
     if (xh_reply_line(&d->a->reply, p, n, time(NULL)) && d->a->reply.multipart)
         xh_multipart_init(&d->multipart, d->a->reply.boundary);
@@ -180,6 +182,8 @@ static int lines_of(const struct xh_question *q, struct lines *l)
         l->line[n++] = l->destination;
         l->line[n++] = "Overwrite: F";
     }
+    if (q->only_cached)
+        l->line[n++] = "Cache-Control: only-if-cached";
     if (q->range) {
         bad |= asprintf(&l->range, "Range: %s", q->range) < 0;
         l->line[n++] = l->range;
@@ -211,6 +215,7 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
     struct lines lines;
     memset(a, 0, sizeof *a);
     xh_reply_init(&a->reply);
+    xh_front_init(&a->front);
     d->q = q;
     d->a = handshake = a;
     d->header_bytes = 0;

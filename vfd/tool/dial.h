@@ -11,6 +11,7 @@
 #include "../../cache/base/options.h"
 #include "../../cache/origin/caller.h"
 #include "../../cache/origin/response.h"
+#include "front.h"
 
 #define XH_DIAL_MOST_MS 10000u /* longest time of a request, unless the request or the options say otherwise */
 
@@ -22,6 +23,7 @@ struct xh_question {
     size_t pad_bytes;   /* length of an extra header without meaning */
     int fresh;          /* 1: use a new connection */
     int bodiless;       /* 1: HEAD */
+    int only_cached;    /* 1: a cache is to answer by what it has, or with 504 (RFC 9111, 5.2.1.7) */
     /* 1: |body| also gets the body of a 200; the only bounds are most_bytes, and that a byte comes within
      * stall_timeout_ms */
     int whole;
@@ -39,6 +41,7 @@ struct xh_answer {
     enum xh_net end;
     char why[768];       /* curl's text, or what a proxy's refusal means */
     struct xh_reply reply;
+    struct xh_front front; /* what stands before the server, by the reply */
     uint64_t body_bytes;
     char said[2048];     /* how the body of a 200 or of a refusal begins; a piece of the file is never in it */
     int chunked;         /* 1: in chunks, so that a cut-off body is noticed */

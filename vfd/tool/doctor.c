@@ -20,11 +20,10 @@ static const char help[] =
     "xhdf5 doctor URL [--quick] [--writing] [--json]\n"
     "\n"
     "Looks at all that reading the file at URL depends on, and advises: the name, the connection, TLS, token and\n"
-    "certificate, redirects, the server's ranges and version, round trip and throughput with 1, 2, 4, 8 and 16\n"
-    "connections, what a publisher put beside it, then the file: superblock, where its metadata lies, layouts that are "
-    "slow\n"
-    "to read, the files that it names. Asks of the server what reading asks, and reads at most 1.3 GB in some fifteen "
-    "seconds. Shows no secret.\n"
+    "certificate, redirects, the server's ranges and version, a cache in front, round trip and throughput with 1, 2,\n"
+    "4, 8 and 16 connections, what a publisher put beside it, then the file: superblock, where its metadata lies,\n"
+    "layouts that are slow to read, the files that it names. Asks of the server what reading asks, and reads at most\n"
+    "1.3 GB in some fifteen seconds. Shows no secret.\n"
     "\n"
     "  --quick    without throughput, which is most of the time and the bytes\n"
     "  --writing  also whether the file could be changed: asks for a file beside it that is not there to be renamed\n"
@@ -170,7 +169,8 @@ static int examine(struct doctor *d)
         enum xh_state (*look)(struct doctor *d);
     } steps[] = {{"name", xh_doctor_name}, {"connection", xh_doctor_connection}, {"TLS", xh_doctor_tls},
                  {"credentials", xh_doctor_credentials}, {"redirects", xh_doctor_redirects}, {"reply", xh_doctor_reply},
-                 {"ranges", xh_doctor_ranges}, {"version", xh_doctor_version}, {"round trip", xh_doctor_round_trip},
+                 {"ranges", xh_doctor_ranges}, {"version", xh_doctor_version}, {"cache", xh_doctor_cache},
+                 {"round trip", xh_doctor_round_trip},
                  {"throughput", xh_doctor_throughput}, {"sidecars", xh_doctor_beside}, {"writing", xh_doctor_writing},
                  {"opening", opening}, {"metadata", metadata}, {"datasets", datasets},
                  {"sources", sources}};

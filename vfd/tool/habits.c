@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "../../cache/origin/dialect.h"
 #include "speed.h"
@@ -182,6 +183,83 @@ enum xh_state xh_doctor_version(struct doctor *d)
     if (p->etag[0] && !strong && !p->last_modified[0])
         xh_report_advise(r, "a weak ETag proves no bytes: processes do not share what they fetch. A strong one "
                             "(\"…\" without W/), or Last-Modified, lets them");
+    return XH_STATE_OK;
+}
+
+/* ---- a cache in front ------------------------------------------------------------------------ */
+
+/* 1 when an XRootD answers out of a cache of its own (XCache). Its replies do not name one. But where all of a file is
+ * in the cache they have an Age, and only there a demand for what is in the cache can be refused. */
+static int is_xcache(struct doctor *d, const struct xh_answer *a)
+{
+    const struct xh_question q = {.range = "bytes=0-0", .only_cached = 1, .most_bytes = XH_WORDS_MOST_BYTES};
+    struct xh_answer refused;
+    if (strncasecmp(a->reply.server, "XrootD", 6) != 0 || a->reply.status != 206)
+        return 0;
+    if (a->front.age_s >= 0)
+        return 1;
+    xh_dial_ask(d->dial, d->at, &q, &refused);
+    return refused.reply.over && refused.reply.status == 504;
+}
+
+static void say_freshness(struct xh_report *r, const struct xh_front *f)
+{
+    if (f->age_s >= 0)
+        xh_report_say(r, "this copy is %" PRId64 " s old", f->age_s);
+    if (f->fresh_s >= 0)
+        xh_report_say(r, "it may be shown for %" PRId64 " s before the origin is asked, so a change of the file may be "
+                         "seen that much later", f->fresh_s);
+    else
+        xh_report_say(r, "a change of the file is seen once it asks the origin again; when, its owner has set");
+}
+
+static enum xh_state xcache(struct xh_report *r, const struct xh_front *f)
+{
+    xh_report_text(r, "cache", "XCache");
+    xh_report_text(r, "kept", f->age_s >= 0 ? "yes" : "not all");
+    xh_report_say(r, "an XRootD that keeps files (XCache); all of this file is %s",
+                  f->age_s >= 0 ? "there" : "not there yet");
+    xh_report_advise(r, "an XCache (seen of 5.8) does not ask whether a file was changed, and may mix two versions of "
+                        "it: a changed file has to get another name (docs/servers.md, a cache at the site)");
+    return XH_STATE_NOTE;
+}
+
+/* What of this file's first byte it said: the first time that it was asked, and now. */
+enum xh_state xh_doctor_cache(struct doctor *d)
+{
+    struct xh_report *r = &d->report;
+    const struct xh_question q = {.range = "bytes=0-0", .most_bytes = XH_WORDS_MOST_BYTES};
+    struct xh_answer again;
+    xh_dial_ask(d->dial, d->at, &q, &again);
+    const struct xh_front *was = &d->first.front, *now = again.reply.status == 206 ? &again.front : was;
+    xh_report_text(r, "headers", now->said[0] ? now->said : NULL);
+    if (now->age_s >= 0)
+        xh_report_count(r, "age_s", (uint64_t)now->age_s);
+    if (is_xcache(d, &again))
+        return xcache(r, now);
+    xh_report_text(r, "cache", now->cache ? "yes" : now->proxy ? "perhaps" : "none seen");
+    if (!now->proxy) {
+        xh_report_say(r, "none seen: no Age, Via, Cache-Status or X-Cache in the replies");
+        return XH_STATE_OK;
+    }
+    xh_report_say(r, now->cache ? "a cache stands in front (%s)" : "a proxy, perhaps a cache, stands in front (%s)",
+                  now->said);
+    int kept = now->kept == XH_FRONT_HIT || (now->kept == XH_FRONT_SILENT && now->age_s >= 0);
+    xh_report_text(r, "kept", kept ? "yes" : now->kept == XH_FRONT_SILENT ? "not said" : "no");
+    if (kept) {
+        xh_report_say(r, was->kept == XH_FRONT_MISS ? "it had to ask the origin at first, and keeps what it got"
+                                                    : "what was asked for came out of it");
+        say_freshness(r, now);
+    } else if (now->kept == XH_FRONT_SILENT) {
+        xh_report_say(r, "whether it keeps anything it does not say");
+    } else {
+        xh_report_say(r, now->kept == XH_FRONT_PASSED ? "it passes these requests on, and keeps nothing of them"
+                                                      : "it was asked twice for the same byte, and asked the origin "
+                                                        "again");
+        xh_report_advise(r, "it does not seem to keep this file, so all readers burden the origin. Ask its owner: "
+                            "pieces of files, large files, requests with credentials, or files without a strong ETag "
+                            "may be left out (docs/servers.md, a cache at the site)");
+    }
     return XH_STATE_OK;
 }
 

@@ -6,6 +6,7 @@
 
 enum xh_state xh_doctor_ranges(struct doctor *d);
 enum xh_state xh_doctor_version(struct doctor *d);
+enum xh_state xh_doctor_cache(struct doctor *d);
 enum xh_state xh_doctor_round_trip(struct doctor *d);
 enum xh_state xh_doctor_throughput(struct doctor *d);
 
