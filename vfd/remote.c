@@ -409,6 +409,11 @@ int xh_remote_commit(struct xh_remote *r)
     return xh_edit_commit(r->edit, &err) ? xh_fail_cache(r->h5, &err) : xh_edit_is_behind(r->edit);
 }
 
+struct xh_file *xh_remote_cache(const struct xh_remote *r)
+{
+    return r->file;
+}
+
 int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err)
 {
     return xh_cache_tell(r->file, told, len, err);

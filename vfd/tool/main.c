@@ -19,7 +19,7 @@ static const char help[] =
     "  xhdf5 mount URL DIR  shows it in a directory, to be read by any program\n"
     "\n"
     "  xhdf5 cache ls       lists the shadows: what is kept of which remote file\n"
-    "  xhdf5 cache warm     fetches a file's metadata and data before they are needed\n"
+    "  xhdf5 cache warm     fetches files' metadata and data before they are needed\n"
     "  xhdf5 cache verify   compares what is kept with the server's bytes\n"
     "  xhdf5 cache rm       removes shadows\n"
     "  xhdf5 publish        puts metadata images beside files, so that others read them faster from afar\n"

@@ -171,8 +171,8 @@ static int rm(int argc, char **argv, const struct xh_options *o)
 
 static const char help[] =
     "xhdf5 cache ls [--json]                       what is kept of which remote file\n"
-    "xhdf5 cache warm URL [--dataset PATH]... [--metadata-only]\n"
-    "                                              fetches a file before it is needed\n"
+    "xhdf5 cache warm URL... | - [--dataset PATH]... [--metadata-only] [--json]\n"
+    "                                              fetches files before they are needed\n"
     "xhdf5 cache verify URL                        compares what is kept with the server's bytes\n"
     "xhdf5 cache rm URL | --all                    removes shadows that nobody has open\n"
     "\n"

@@ -22,6 +22,13 @@ int xh_tool_usage(const char *command, const char *fmt, ...) __attribute__((form
  * error and returns NULL when there is no URL, or too many words. */
 const char *xh_tool_url(const char *command, int argc, char **argv, int words);
 
+/* Returns |name| if it is a URL; else prints a usage error and returns NULL. */
+const char *xh_tool_is_url(const char *command, const char *name);
+
+/* Sets |out| to why |name| is no URL. Returns |out|. */
+#define XH_WHY_BYTES 620
+const char *xh_tool_no_url(const char *name, char out[XH_WHY_BYTES]);
+
 /* An option of a command. With a flag, that becomes 1; with a place for a value, the value goes there. With both it may
  * come without a value. */
 struct xh_tool_option {
