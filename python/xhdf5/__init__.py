@@ -18,7 +18,7 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Iterable, Union, cast
 
-from . import _default, _hdf5
+from . import _default, _hdf5, _tool
 from ._file import File
 from ._tables import COUNTERS, OPTIONS, VERSION, Counters, Option, Options
 
@@ -36,8 +36,8 @@ else:
     _h5py.register()
 
 __version__ = VERSION
-__all__ = ["open", "file", "expect", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment",
-           "plugin_path", "File", "OPTIONS", "COUNTERS", "Counters", "Option", "Options", "__version__"]
+__all__ = ["open", "file", "expect", "warm", "prefetch", "stats", "commit", "discard", "enable", "disable",
+           "environment", "plugin_path", "File", "OPTIONS", "COUNTERS", "Counters", "Option", "Options", "__version__"]
 
 
 def _with_h5py() -> ModuleType:
@@ -90,6 +90,20 @@ def expect(names: Iterable[Union[str, bytes, os.PathLike[str]]], **options: Any)
     error when the program opens it. Raises TypeError or ValueError for options as `open` does.
     """
     _with_h5py().expect(names, options)
+
+
+def warm(names: Iterable[Union[str, bytes, os.PathLike[str]]], metadata_only: bool = True, **options: Any) -> None:
+    """Fetches the files at the URLs into the shadow, for all processes of this node that open them later.
+
+    Waits until they are there: their metadata, and all of files of up to 4 MiB; with ``metadata_only=False`` all of
+    their data. The command ``xhdf5 cache warm`` does it, in a process of its own: up to sixteen files are opened ahead, and
+    h5py's lock is not held meanwhile. What opens them later still asks the server, with a request or two for each file,
+    whether it may read it and whether it is unchanged; `expect` makes those side by side.
+
+    ``options`` are the driver's. Names of local files are passed over. Raises OSError that names each file that is not
+    there, or not all, with the reason; the others are. Raises TypeError or ValueError for options as `open` does.
+    """
+    _tool.warm(names, metadata_only, options)
 
 
 def prefetch(dataset: h5py.Dataset, selection: Any = ...) -> None:

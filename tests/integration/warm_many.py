@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""xhdf5 cache warm of many files, and Python's xhdf5.warm, which runs it. TAP.
+"""xhdf5 cache warm of many files. TAP.
 
 Usage: warm_many.py nginx|xrootd
 
@@ -13,13 +13,14 @@ import sys
 import tempfile
 import threading
 
-sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
+                str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 import faults  # noqa: E402
 import harness  # noqa: E402
 
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 FILES, LARGE = 50, 6    # small ones; ones of which --metadata-only leaves the data out
-AHEAD, AT_ONCE = 16, 8    # files that are opened ahead (XH_EXPECTED_MOST); requests for them on as many connections, at least
+AHEAD, AT_ONCE = 16, 8    # files that are opened ahead (XH_EXPECTED_MOST); requests for them at once, at least
 MAKE = """
 import sys, h5py, numpy as np
 rng = np.random.default_rng(5)
@@ -47,6 +48,14 @@ for name in sys.argv[1:]:
     with h5py.File(name, "r") as f:
         f.visititems(lambda name, o: print(name, dict(o.attrs)))
 """
+READ_LARGE = """
+import sys, h5py
+for name in sys.argv[1:]:
+    with h5py.File(name, "r") as f:
+        [f[f"g/{k}"][:] for k in range(40)]
+"""
+
+
 class Bench:
     def __init__(self, server, shadow, data, base):
         self.server, self.shadow, self.data, self.base = server, shadow, data, base
@@ -90,8 +99,8 @@ def small(tap, b):
                         harness.clean_env())[1]
     for words, text in (([*urls, "--metadata-only"], None), (["-"], "# all\n\n" + "\n  ".join(urls) + "\n")):
         b.forget()
-        with tap.claim(f"cache warm {' '.join(words[FILES:]) or '-'}: {FILES} small files by {b.opening} requests each, "
-                       "and every byte of them comes once"):
+        with tap.claim(f"cache warm {' '.join(words[FILES:]) or '-'}: {FILES} files by {b.opening} requests each, "
+                       "and each byte comes once"):
             before = b.server.requests()
             out, err = b.warm(*words, text=text)
             asked = b.asked(before)
@@ -123,8 +132,7 @@ def large(tap, b):
         out, _ = b.warm(*urls)
         assert out.count("41 objects") + out.count("42 objects") == LARGE, out
         before, heard = b.server.requests(), []
-        b.python("import sys, h5py\nfor n in sys.argv[1:]:\n with h5py.File(n) as f:\n  [f[f'g/{k}'][:] for k in range(40)]",
-                 *urls, heard=heard)
+        b.python(READ_LARGE, *urls, heard=heard)
         asked = b.asked(before)
         assert asked[0] <= b.opening * LARGE + again(heard[0]) and asked[1] < 10000, asked
 

@@ -210,8 +210,8 @@ def where_it_hangs(pid):
 
 
 def run(argv, env, timeout=120, cwd=None, text=None):
-    """Runs a command; returns (exit status, stdout, stderr) as text that survives any bytes. |text|: its input. Of one that does not end
-    within |timeout| seconds it prints where it hangs, and raises subprocess.TimeoutExpired."""
+    """Runs a command; returns (exit status, stdout, stderr) as text that survives any bytes. |text|: its input.
+    Of one that does not end within |timeout| seconds it prints where it hangs, and raises subprocess.TimeoutExpired."""
     stdin = subprocess.DEVNULL if text is None else subprocess.PIPE
     with subprocess.Popen([str(a) for a in argv], env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           cwd=cwd) as child:

@@ -5,9 +5,9 @@
  * of it.
  *
  * Everything fetched is kept as long as no raw data counts as a stream, so stream_bytes gets its largest value. Raw
- * data is read here, without HDF5 and its filters. Two threads take batches of pages in turn, so that the link stays busy
- * while one of them starts its next batch. At the end the pages in the shadow are counted: a full shadow drops pages
- * silently. */
+ * data is read here, without HDF5 and its filters. Two threads take batches of pages in turn, so that the link stays
+ * busy while one of them starts its next batch. At the end the pages in the shadow are counted: a full shadow drops
+ * pages silently. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../cache/cache.h"
 #include "../../cache/base/table.h"
@@ -55,7 +56,8 @@ struct wish {
     const char **paths;
     size_t npaths;
     int metadata_only;
-    int many; /* 1: of several files */
+    int many;  /* 1: of several files */
+    int shows; /* 1: progress is shown: of one file its bytes, of several how many are done */
 };
 
 /* What became of one. */
@@ -85,7 +87,7 @@ struct fetching {
     const struct xh_range *raw; /* within the file */
     size_t n;
     enum xh_kind kind;
-    int quiet; /* 1: the files are counted, not the bytes of one */
+    int quiet;
 
     pthread_mutex_t lock; /* guards the rest */
     size_t at;            /* the next range, of which |taken| bytes are taken */
@@ -260,7 +262,7 @@ struct warming {
 static void on_object(void *ctx, uint64_t objects)
 {
     struct warming *g = ctx;
-    if (!g->w->many)
+    if (g->w->shows && !g->w->many)
         xh_progress_at(&g->progress, objects);
 }
 
@@ -305,10 +307,10 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     struct warming g = {.w = w, .url = url, .o = o, .out = out};
     struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = !w->npaths && !w->metadata_only,
                           .progress = on_object, .walked = walked, .ctx = &g};
-    if (!w->many)
+    if (w->shows && !w->many)
         xh_progress_begin(&g.progress, "metadata", 0, "objects");
     int rc = xh_survey_walk(&s, url, o, &err), too_large = 0;
-    if (rc == 0 && !w->many)
+    if (rc == 0 && w->shows && !w->many)
         xh_progress_end(&g.progress, s.objects);
     exact.readahead = 0; /* all wanted ranges are known */
     if (rc == 0 && !g.is_done && (rc = xh_cache_open(url, &exact, &f, &err)) == 0) {
@@ -317,7 +319,7 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
         too_large = budget && sum(s.raw, s.nraw) > budget;
         struct fetching raw = {.f = f, .raw = s.raw, .n = s.nraw, .kind = XH_KIND_RAW};
         if (s.nraw && !too_large)
-            rc = fetch_raw(&raw, w->many, &err);
+            rc = fetch_raw(&raw, w->many || !w->shows, &err);
         if (rc == 0)
             report(out, url, o, f, &s, too_large);
     }
@@ -419,7 +421,9 @@ static int warm_all(struct wish *w, const struct list *l, const struct xh_option
         return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
     w->many = l->n > 1;
     snprintf(unit, sizeof unit, "of %zu files", l->n);
-    if (w->many)
+    w->shows = !json || isatty(STDERR_FILENO);
+    const int shows = w->shows && w->many;
+    if (shows)
         xh_progress_begin(&p, "warming", 0, unit);
     for (size_t i = 0; i < l->n; i++) {
         memset(out, 0, sizeof *out);
@@ -432,7 +436,7 @@ static int warm_all(struct wish *w, const struct list *l, const struct xh_option
             warm(w, l->url[i], o, out);
         else
             fail(out, XH_EXIT_FAILED, "%s", xh_tool_no_url(l->url[i], why));
-        if (w->many)
+        if (shows)
             xh_progress_clear(&p);
         if (json)
             say_json(out, i);
@@ -440,12 +444,12 @@ static int warm_all(struct wish *w, const struct list *l, const struct xh_option
             say(w, out);
         code = out->code > code ? out->code : code;
         lacking += out->code != XH_EXIT_OK;
-        if (w->many)
+        if (shows)
             xh_progress_at(&p, i + 1);
     }
     if (json)
         puts(l->n ? "]" : "[]");
-    if (w->many)
+    if (shows)
         xh_progress_end(&p, l->n);
     if (w->many && lacking && !json)
         xh_tool_fail(code, "of %zu files, %zu are not in the shadow as wanted: see above", l->n, lacking);
