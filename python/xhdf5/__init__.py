@@ -96,8 +96,8 @@ def warm(names: Iterable[Union[str, bytes, os.PathLike[str]]], metadata_only: bo
     """Fetches the files at the URLs into the shadow, for all processes of this node that open them later.
 
     Waits until they are there: their metadata, and all of files of up to 4 MiB; with ``metadata_only=False`` all of
-    their data. The command ``xhdf5 cache warm`` does it, in a process of its own: up to sixteen files are opened ahead, and
-    h5py's lock is not held meanwhile. What opens them later still asks the server, with a request or two for each file,
+    their data. The command ``xhdf5 cache warm`` does it, in a process of its own: up to sixteen files are opened
+    ahead, and h5py's lock is not held meanwhile. What opens them later still asks the server, with a request or two for each file,
     whether it may read it and whether it is unchanged; `expect` makes those side by side.
 
     ``options`` are the driver's. Names of local files are passed over. Raises OSError that names each file that is not
