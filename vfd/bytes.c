@@ -27,6 +27,25 @@ static int fail(H5FDxhdf5_why_t *why, int sys_errno, const char *text)
     return tell(&err, why);
 }
 
+/* Returns 0 or a negative code. */
+static int options(const char *config, struct xh_options *o, struct xh_err *err)
+{
+    xh_options_defaults(o);
+    int rc = xh_options_from_env(o, err);
+    return rc || !config ? rc : xh_options_from_string(o, config, "the options given", err);
+}
+
+int H5FDxhdf5_bytes_expect(const char *name, const char *config, H5FDxhdf5_why_t *why)
+{
+    struct xh_options o;
+    struct xh_err err = {0};
+    if (!name)
+        return fail(why, EINVAL, "H5FDxhdf5_bytes_expect: the name is NULL");
+    if (!xh_cache_is_url(name))
+        return 0;
+    return options(config, &o, &err) ? tell(&err, why) : xh_cache_expect_now(name, &o);
+}
+
 H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5FDxhdf5_why_t *why)
 {
     struct xh_options o;
@@ -40,10 +59,7 @@ H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5
         fail(why, ENOMEM, "out of memory");
         return NULL;
     }
-    xh_options_defaults(&o);
-    int rc = xh_options_from_env(&o, &err);
-    if (rc == 0 && config)
-        rc = xh_options_from_string(&o, config, "the options given", &err);
+    int rc = options(config, &o, &err);
     if (rc == 0)
         rc = xh_cache_open(name, &o, &b->file, &err);
     if (rc == 0)

@@ -233,6 +233,12 @@ typedef struct {
  * Returns NULL, with the reason in |why|, which may be NULL. Owns: the caller closes it. Blocks. Threads: any. */
 XHDF5_API H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5FDxhdf5_why_t *why);
 
+/* As H5FDxhdf5_expect (which see), with settings as for H5FDxhdf5_bytes_open. Files that HDF5 opens with the same
+ * settings are handed over too.
+ * Returns 1 when the file is expected; 0 when it is not; -1, with the reason in |why|, which may be NULL, when |name|
+ * is NULL or a setting is out of bounds. Threads: any. Calls no HDF5 function. */
+XHDF5_API int H5FDxhdf5_bytes_expect(const char *name, const char *config, H5FDxhdf5_why_t *why);
+
 /* Returns the file's length. It stays what it is: a file that changes while it is open is an error of the read. */
 XHDF5_API uint64_t H5FDxhdf5_bytes_size(const H5FDxhdf5_bytes_t *b);
 

@@ -253,6 +253,13 @@ void xh_cache_expect_soon(uint64_t family, size_t n)
     xh_expected_open(family, n);
 }
 
+int xh_cache_expect_now(const char *url, const struct xh_options *o)
+{
+    int will = xh_cache_expect(url, o);
+    xh_expected_open(o->namer.family, XH_EXPECTED_MOST);
+    return will;
+}
+
 void xh_cache_expect_beside(uint64_t family)
 {
     unsigned awaited = xh_siblings_awaited(family);

@@ -190,8 +190,8 @@ EXPECTING = """
 import os, sys, h5py, xhdf5
 base, n, options = sys.argv[1], int(sys.argv[2]), {"ca_bundle": sys.argv[3]}
 urls = [f"{base}/many/{i}.h5" for i in range(n)]
-xhdf5.expect([*urls, sys.argv[4]], **options)
-waits = len(xhdf5._h5py._expected)
+assert xhdf5.expect(iter([*urls, sys.argv[4]]), **options) == [*urls, sys.argv[4]]
+waits = len(xhdf5._expect._waiting)
 assert waits == n - 16, waits
 asked = []
 for i, url in enumerate(urls):
@@ -199,7 +199,7 @@ for i, url in enumerate(urls):
         assert f["x"][()].sum() == 20000 * i
         asked.append(xhdf5.stats(f)["requests"])
 assert sum(asked) <= 4 * n, asked  # two at nginx; nine without being expected
-assert not xhdf5._h5py._expected
+assert not xhdf5._expect._waiting
 print(url)
 """
 
@@ -228,7 +228,7 @@ def expecting():
     with xhdf5.open(f"{base}/many/3.h5", **OPTIONS) as f:
         assert f["x"][5] == 3
     xhdf5.expect([])
-    assert not xhdf5._h5py._expected
+    assert not xhdf5._expect._waiting
     raises(TypeError, ["several names, not one (a str)"], xhdf5.expect, URL)
     raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
 
