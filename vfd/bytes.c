@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../cache/cache.h"
+#include "python.h"
 #include "xhdf5.h"
 
 struct H5FDxhdf5_bytes {
@@ -54,6 +55,7 @@ H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5
         fail(why, EINVAL, "H5FDxhdf5_bytes_open: the name is no URL that the driver reads");
         return NULL;
     }
+    xh_python_begin();
     H5FDxhdf5_bytes_t *b = calloc(1, sizeof *b);
     if (!b) {
         fail(why, ENOMEM, "out of memory");

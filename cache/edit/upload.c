@@ -247,8 +247,12 @@ static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (!a->old.there)
         xh_aside_begin(&owner);
     int rc = xh_dav_put(e->dav, data, &source, err);
+    if (rc == XH_E_INTR && e->side)
+        xh_dav_give_up(e->side, 1);
     if (!a->old.there)
         rc = end_aside(&owner, rc, err);
+    if (e->side)
+        xh_dav_give_up(e->side, 0);
     if (!a->old.there && e->side)
         xh_dav_learn(e->dav, e->side);
     if (rc && !a->old.there && !e->careful && xh_dav_makes_dirs(e->dav)) {
@@ -277,6 +281,13 @@ static int check_new(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 static int is_network(int rc)
 {
     return rc == XH_E_NET || rc == XH_E_TIMEOUT || rc == XH_E_PROTO;
+}
+
+/* 1 when an attempt that ended with |rc| leaves things at the server: it cannot be asked to remove them, or is not to be
+ * waited for. */
+static int leaves(int rc)
+{
+    return is_network(rc) || rc == XH_E_INTR;
 }
 
 /* Finds the effect of the final MOVE, which returned |rc|. Returns 0: it was done; LOST; NOT_DONE; or a
@@ -431,14 +442,14 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
         if (a.aside[0])
             back.run = remove_old;
         xh_trace(XH_T_VFD, "attempt", "url=%s number=%u rc=%d", xh_dav_shown(e->dav), i, rc);
-        if (a.made && is_network(rc)) {
+        if (a.made && leaves(rc)) {
             xh_replace_name(a.aside, sizeof a.aside, a.lock.own, 'w');
             leave_for_later(e->overlay, a.lock.own);
             leave_for_later(e->overlay, a.aside);
         }
         if (rc == 0)
             xh_aside_begin(&back);
-        if (a.made && !is_network(rc))
+        if (a.made && !leaves(rc))
             xh_turn_leave(&a.lock, a.moved);
         if (rc == 0) {
             xh_aside_end(&back, err);
@@ -465,7 +476,7 @@ int xh_upload_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)
     int taken = rc ? rc : xh_turn_take(turn, &why);
     if (taken == 0)
         e->turn = turn;
-    else if (is_network(taken))
+    else if (leaves(taken))
         leave_for_later(e->overlay, turn->own);
     else
         xh_turn_leave(turn, 0);

@@ -145,6 +145,12 @@ static void waits(struct xh_read_op *op)
     xh_compressed_note(op, 0);
 }
 
+static void interrupt(struct xh_read_op *op)
+{
+    xh_fetch_interrupt(op);
+    xh_stage_interrupt(op);
+}
+
 static const struct xh_other_files other_files = {
     .open = xh_cache_open,
     .open_told = xh_cache_open_told,
@@ -161,6 +167,7 @@ static const struct xh_above above = {
     .again = xh_sequence_again,
     .watches = xh_compressed_watches,
     .waits = waits,
+    .interrupt = interrupt,
     .read = xh_read_pages,
     .become_child = become_child,
     .files = &other_files,

@@ -54,6 +54,7 @@ struct xh_stage {
     uint64_t here;           /* where the last read began that the stage was asked for */
     uint64_t asked;          /* bytes that all reads have asked it for */
     int lost;                /* a stream ended early since the last xh_stage_reach */
+    struct xh_waiter *waiting; /* all of them */
 };
 
 struct xh_segment {
