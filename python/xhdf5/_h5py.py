@@ -8,7 +8,7 @@ import re
 from typing import Any, Optional, cast
 
 import h5py
-from h5py import _errors, defs, h5f, h5fd, h5p, h5s
+from h5py import defs, h5f, h5fd, h5p, h5s
 from h5py._hl import selections
 from h5py._objects import phil
 
@@ -25,18 +25,7 @@ def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:
     _expect.more()
 
 
-class _Kinds(dict):  # type: ignore[type-arg]
-    """h5py asks it which exception an error of HDF5 is. Nothing is done but to run: a Ctrl-C that has ended a read is
-    then raised, as KeyboardInterrupt, before h5py raises an OSError."""
-
-    def get(self, key: Any, default: Any = None) -> Any:
-        return super().get(key, default)
-
-
 def register() -> None:
-    kinds = getattr(_errors, "_minor_table", None)
-    if type(kinds) is dict:
-        _errors._minor_table = _Kinds(kinds)
     with phil:
         refuse_broken(library)
         library.register()
