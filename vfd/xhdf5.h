@@ -115,6 +115,8 @@ typedef struct H5FD_xhdf5_config_t {
     int64_t aws_no_sign_request;       /* switch: read without keys */
     const char *s3_addressing;         /* "auto", "path" or "virtual" */
     int64_t aws_metadata;              /* switch: without keys, ask the metadata service for one */
+
+    const char *progress; /* of what is sent, on standard error: "auto", "on" or "off" */
 } H5FD_xhdf5_config_t;
 
 /* A configuration with no field set. */
@@ -123,7 +125,7 @@ typedef struct H5FD_xhdf5_config_t {
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
             -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1, -1, NULL,                     \
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1, NULL, -1                          \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1, NULL, -1, NULL                    \
     }
 
 /* Marks every field of |config| as not set, as H5FD_XHDF5_CONFIG_INIT does. For languages without initialisers.

@@ -47,8 +47,8 @@ try:
 except KeyboardInterrupt:
     tell("late", f["x"][:].sum())
 """
-# What each program does. It tells "waits" before it comes to wait, "KeyboardInterrupt" when that was raised, and then the
-# sum of what it reads.
+# What each program does. It tells "waits" before it comes to wait, "KeyboardInterrupt" when that was raised, and then
+# the sum of what it reads.
 READS = BEGIN + """
 f = xhdf5.open(sys.argv[1])
 tell("waits")
@@ -164,7 +164,8 @@ class Bench:
                               stderr=subprocess.PIPE, text=True) as child:
             try:
                 assert child.stdout.readline() == "waits\n"
-                harness.wait_for(lambda: any(r["struck"] for r in self.liar.requests().get(path, [])), "the wait", WAIT_S)
+                harness.wait_for(lambda: any(r["struck"] for r in self.liar.requests().get(path, [])), "the wait",
+                                 WAIT_S)
                 child.send_signal(signal.SIGINT)
                 told = [self._line(child, path, releases) for releases in (not ends, True)]
                 self._end(child, path)

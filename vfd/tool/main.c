@@ -42,10 +42,14 @@ static const struct xh_verb verbs[] = {
 static int options(struct xh_options *o)
 {
     struct xh_err err = {0};
+    enum xh_progress_mode progress;
     xh_options_defaults(o);
     if (xh_options_from_env(o, &err) ||
-        xh_options_from_string(o, getenv("HDF5_DRIVER_CONFIG"), "HDF5_DRIVER_CONFIG", &err))
+        xh_options_from_string(o, getenv("HDF5_DRIVER_CONFIG"), "HDF5_DRIVER_CONFIG", &err) ||
+        xh_progress_by(o->progress, &progress, &err))
         return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text);
+    if (progress == XH_PROGRESS_OFF)
+        xh_progress_silence();
     /* The driver is linked in. HDF5 must not look for another one, nor give this one the options that are in |o|
      * already. */
     unsetenv("HDF5_DRIVER");

@@ -101,22 +101,6 @@ int xh_tool_end(int code)
     return xh_tool_fail(XH_EXIT_FAILED, "standard output cannot be written: %s", strerror(errno));
 }
 
-const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT])
-{
-    static const char unit[] = "KMGTPE";
-    double n = (double)bytes / 1024;
-    int u = 0;
-    while (n >= 1023.95 && u < 5) {
-        n /= 1024;
-        u++;
-    }
-    if (bytes < 1024)
-        snprintf(buf, XH_SIZE_TEXT, "%u B", (unsigned)bytes);
-    else
-        snprintf(buf, XH_SIZE_TEXT, "%.1f %ciB", n, unit[u]);
-    return buf;
-}
-
 const char *xh_tool_plain(const char *text, char *out, size_t size)
 {
     size_t n = 0;

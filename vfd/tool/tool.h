@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../../cache/base/progress.h"
+
 enum {
     XH_EXIT_OK = 0,
     XH_EXIT_NO = 1,     /* done, and the answer is no: in use, different, not everything kept */
@@ -51,10 +53,6 @@ int xh_tool_end(int code);
 
 /* Read, compared or written at once: one large request, and little memory. */
 #define XH_BATCH_BYTES (16u << 20)
-
-/* Writes "12.3 MiB"; whole bytes below 1 KiB. Returns |buf|. */
-#define XH_SIZE_TEXT 16
-const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT]);
 
 /* The plural ending for |n|. */
 #define XH_S(n) ((n) == 1 ? "" : "s")

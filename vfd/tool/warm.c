@@ -22,7 +22,7 @@
 #include "../../cache/shadow/image.h"
 #include "h5open.h"
 #include "json.h"
-#include "progress.h"
+#include "../../cache/base/progress.h"
 #include "survey.h"
 #include "tool.h"
 #include "verbs.h"
@@ -239,12 +239,12 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
         return fail(out, XH_EXIT_NO,
                     "the raw data is %s, the shadow may hold %s: nothing of it was fetched. Name what is needed "
                     "with --dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
-                    xh_tool_size(wanted, a), xh_tool_size(budget, b));
+                    xh_size_text(wanted, a), xh_size_text(budget, b));
     if (now.wanted_bytes < wanted)
         return fail(out, XH_EXIT_NO,
                     "only %s of %s of raw data stayed: the shadow may hold %s. Name what is needed with "
                     "--dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
-                    xh_tool_size(now.wanted_bytes, a), xh_tool_size(wanted, b), xh_tool_size(budget, c));
+                    xh_size_text(now.wanted_bytes, a), xh_size_text(wanted, b), xh_size_text(budget, c));
     return out->code = XH_EXIT_OK;
 }
 
@@ -335,7 +335,7 @@ static void say(const struct wish *w, const struct outcome *out)
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     if (out->code != XH_EXIT_FAILED) {
         printf("%s: %" PRIu64 " objects; the shadow holds %s of metadata, %s of raw data\n", out->shown, out->objects,
-               xh_tool_size(out->meta_bytes, a), xh_tool_size(out->raw_bytes, b));
+               xh_size_text(out->meta_bytes, a), xh_size_text(out->raw_bytes, b));
         if (out->elsewhere)
             printf("%" PRIu64 " of %" PRIu64 " datasets have their data in other files (virtual, external): warm "
                    "those\n", out->elsewhere, out->datasets);
@@ -421,7 +421,9 @@ static int warm_all(struct wish *w, const struct list *l, const struct xh_option
         return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
     w->many = l->n > 1;
     snprintf(unit, sizeof unit, "of %zu files", l->n);
-    w->shows = !json || isatty(STDERR_FILENO);
+    enum xh_progress_mode mode = XH_PROGRESS_AUTO;
+    xh_progress_by(o->progress, &mode, NULL);
+    w->shows = !json || mode == XH_PROGRESS_ON || isatty(STDERR_FILENO);
     const int shows = w->shows && w->many;
     if (shows)
         xh_progress_begin(&p, "warming", 0, unit);
