@@ -76,8 +76,6 @@ static int count_signals(void)
 /* 1 when a SIGINT is noted that will be a KeyboardInterrupt. The thread has the lock. */
 static int will_raise(void)
 {
-    if (!py.interrupt_occurred())
-        return 0;
     void *module = py.add_module("_signal"); /* borrowed; it is there in any case */
     void *standard = module ? py.attribute(module, "default_int_handler") : NULL;
     void *handler = module ? py.call(module, "getsignal", "i", SIGINT) : NULL;
@@ -88,8 +86,10 @@ static int will_raise(void)
         py.let_go(standard);
     if (handler)
         py.let_go(handler);
+    if (!raises || !py.interrupt_occurred()) /* a handler of the program's own is told once, as ever */
+        return 0;
     py.set_interrupt();
-    return raises;
+    return 1;
 }
 
 static void *find_out(void *arg)

@@ -133,11 +133,13 @@ static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
 static void wait_patiently(struct xh_origin *o, struct xh_wait *w, unsigned ms)
 {
     struct xh_err err;
-    unsigned most = o->patience ? PATIENCE_LOOK_MS : xh_interrupt_may() ? XH_INTERRUPT_LOOK_MS : 0;
-    if (ms == 0 && most == 0)
+    unsigned most = ms == 0 && o->patience ? PATIENCE_LOOK_MS : ms;
+    if (xh_interrupt_may() && (most == 0 || most > XH_INTERRUPT_LOOK_MS))
+        most = XH_INTERRUPT_LOOK_MS;
+    if (most == 0)
         xh_engine_wait();
     else
-        xh_engine_wait_for(ms && (ms < most || most == 0) ? ms : most);
+        xh_engine_wait_for(most);
     xh_engine_unlock();
     int over = o->patience && o->patience->ends(o->patience->ctx), interrupted = !over && xh_interrupted(w);
     xh_engine_lock();
