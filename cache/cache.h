@@ -51,6 +51,9 @@ int xh_cache_expect(const char *url, const struct xh_options *o);
  * block. */
 void xh_cache_expect_soon(uint64_t family, size_t n);
 
+/* xh_cache_expect, and all that are expected for its family are opened at once. */
+int xh_cache_expect_now(const char *url, const struct xh_options *o);
+
 /* The program is about to open a file of |family|, the first of those that are expected. If it has opened others and
  * read nothing of them yet, it wants several for one read: all that are expected are opened now. Never fails. Does not
  * block. */

@@ -46,6 +46,8 @@ struct xh_above {
     /* The read waits. watches: 1 when |waits| is to be called now and then meanwhile. */
     int (*watches)(const struct xh_read_op *op);
     void (*waits)(struct xh_read_op *op);
+    /* Cancels what is on its way for the read. */
+    void (*interrupt)(struct xh_read_op *op);
     /* As xh_read_pages. */
     int (*read)(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n, struct xh_served *served,
                 struct xh_err *err);

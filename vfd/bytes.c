@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cache/cache.h"
+#include "python.h"
 #include "unsaid.h"
 #include "xhdf5.h"
 
@@ -28,6 +30,25 @@ static int fail(H5FDxhdf5_why_t *why, int sys_errno, const char *text)
     return tell(&err, why);
 }
 
+/* Returns 0 or a negative code. */
+static int options(const char *config, struct xh_options *o, struct xh_err *err)
+{
+    xh_options_defaults(o);
+    int rc = xh_options_from_env(o, err);
+    return rc || !config ? rc : xh_options_from_string(o, config, "the options given", err);
+}
+
+int H5FDxhdf5_bytes_expect(const char *name, const char *config, H5FDxhdf5_why_t *why)
+{
+    struct xh_options o;
+    struct xh_err err = {0};
+    if (!name)
+        return fail(why, EINVAL, "H5FDxhdf5_bytes_expect: the name is NULL");
+    if (!xh_cache_is_url(name))
+        return 0;
+    return options(config, &o, &err) ? tell(&err, why) : xh_cache_expect_now(name, &o);
+}
+
 H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5FDxhdf5_why_t *why)
 {
     struct xh_options o;
@@ -36,15 +57,13 @@ H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5
         fail(why, EINVAL, "H5FDxhdf5_bytes_open: the name is no URL that the driver reads");
         return NULL;
     }
+    xh_python_begin();
     H5FDxhdf5_bytes_t *b = calloc(1, sizeof *b);
     if (!b) {
         fail(why, ENOMEM, "out of memory");
         return NULL;
     }
-    xh_options_defaults(&o);
-    int rc = xh_options_from_env(&o, &err);
-    if (rc == 0 && config)
-        rc = xh_options_from_string(&o, config, "the options given", &err);
+    int rc = options(config, &o, &err);
     if (rc == 0)
         rc = xh_cache_open(name, &o, &b->file, &err);
     if (rc == 0)

@@ -23,6 +23,7 @@
 #include "local.h"
 #include "mapping.h"
 #include "parallel.h"
+#include "python.h"
 #include "remote.h"
 #include "selection.h"
 #include "sources.h"
@@ -208,6 +209,7 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
         return NULL;
     }
     f->h5 = h5;
+    xh_python_begin();
     xh_elink_watch(h5); /* before anything that may push: these clear the stack */
     f->names = xh_fapl_info_of(h5, fapl);
     if (f->names && !f->names->namer.by_file)

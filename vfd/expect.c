@@ -21,7 +21,5 @@ herr_t H5FDxhdf5_expect(const char *name, hid_t fapl_id)
         xh_fail_cache(h5, &err);
         return xh_h5err_print(h5);
     }
-    int will = xh_cache_expect(name, &o);
-    xh_cache_expect_soon(o.namer.family, XH_EXPECTED_MOST);
-    return will;
+    return xh_cache_expect_now(name, &o);
 }

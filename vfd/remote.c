@@ -409,6 +409,11 @@ int xh_remote_commit(struct xh_remote *r)
     return xh_edit_commit(r->edit, &err) ? xh_fail_cache(r->h5, &err) : xh_edit_is_behind(r->edit);
 }
 
+struct xh_file *xh_remote_cache(const struct xh_remote *r)
+{
+    return r->file;
+}
+
 int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err)
 {
     return xh_cache_tell(r->file, told, len, err);
@@ -574,12 +579,13 @@ static int still_fails(struct xh_remote *r, struct xh_err *err)
     return xh_now_ns() < atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) && xh_remote_failed(r, err);
 }
 
-/* Remembers the result of a read. |here|: 1 when the bytes of this very read were refused; such a failure answers no
- * other read. */
+/* Remembers the result of a read. |here|: 1 when the bytes of this very read were refused. Such a failure answers no
+ * other read, nor does a read that was interrupted. */
 static void remember(struct xh_remote *r, int rc, const struct xh_err *err, uint64_t began_ns, int here)
 {
     uint64_t took_ns = xh_now_ns() - began_ns,
              until = rc && rc != XH_E_NOMEM ? began_ns + took_ns + xh_family_remembers_ns(took_ns) : 0;
+    here |= rc == XH_E_INTR;
     if (until && here)
         until = 1; /* a time that has passed */
     if (!until && !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed))

@@ -59,6 +59,9 @@ int xh_remote_may_read_more(const struct xh_remote *r);
 /* Returns how the file names other files, for the property list with which HDF5 opens these. */
 const struct xh_namer *xh_remote_namer(const struct xh_remote *r);
 
+/* The file's part of the cache; NULL for a file that is written, or could not be opened. Owns: |r|. */
+struct xh_file *xh_remote_cache(const struct xh_remote *r);
+
 /* Packs what opening |r| learned, for the job's other processes. Arguments and results as for xh_cache_tell. */
 int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err);
 

@@ -248,7 +248,7 @@ static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsign
         size_t n = strlen(err.text);
         snprintf(err.text + n, sizeof err.text - n, ". It is named by %.200s, which is open for writing", by->parent);
     }
-    if (kin != XH_KIN_FAILED) {
+    if (kin != XH_KIN_FAILED && rc != XH_E_INTR) {
         xh_family_note(by->family, key, XH_KIN_FAILED, &err, took_ns);
         xh_family_lose(by->family, XH_KIN_FAILED, took_ns);
     }

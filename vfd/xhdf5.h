@@ -115,6 +115,8 @@ typedef struct H5FD_xhdf5_config_t {
     int64_t aws_no_sign_request;       /* switch: read without keys */
     const char *s3_addressing;         /* "auto", "path" or "virtual" */
     int64_t aws_metadata;              /* switch: without keys, ask the metadata service for one */
+
+    const char *progress; /* of what is sent, on standard error: "auto", "on" or "off" */
 } H5FD_xhdf5_config_t;
 
 /* A configuration with no field set. */
@@ -123,7 +125,7 @@ typedef struct H5FD_xhdf5_config_t {
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
             -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1, -1, NULL,                     \
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1, NULL, -1                          \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1, NULL, -1, NULL                    \
     }
 
 /* Marks every field of |config| as not set, as H5FD_XHDF5_CONFIG_INIT does. For languages without initialisers.
@@ -232,6 +234,12 @@ typedef struct {
 /* Opens |name|. |config|: options as HDF5_DRIVER_CONFIG has them, over those of the environment; may be NULL.
  * Returns NULL, with the reason in |why|, which may be NULL. Owns: the caller closes it. Blocks. Threads: any. */
 XHDF5_API H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5FDxhdf5_why_t *why);
+
+/* As H5FDxhdf5_expect (which see), with settings as for H5FDxhdf5_bytes_open. Files that HDF5 opens with the same
+ * settings are handed over too.
+ * Returns 1 when the file is expected; 0 when it is not; -1, with the reason in |why|, which may be NULL, when |name|
+ * is NULL or a setting is out of bounds. Threads: any. Calls no HDF5 function. */
+XHDF5_API int H5FDxhdf5_bytes_expect(const char *name, const char *config, H5FDxhdf5_why_t *why);
 
 /* Returns the file's length. It stays what it is: a file that changes while it is open is an error of the read. */
 XHDF5_API uint64_t H5FDxhdf5_bytes_size(const H5FDxhdf5_bytes_t *b);

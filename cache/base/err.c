@@ -22,6 +22,7 @@ static int errno_of(int code)
     case XH_E_CANCELLED: return ECANCELED;
     case XH_E_READONLY: return EROFS;
     case XH_E_RANGE: return ERANGE;
+    case XH_E_INTR: return EINTR;
     default: return EIO;
     }
 }
@@ -79,6 +80,7 @@ const char *xh_err_name(int code)
         "XH_OK", "XH_E_INVAL", "XH_E_NOMEM", "XH_E_NOENT", "XH_E_ACCES", "XH_E_CHANGED",
         "XH_E_NET", "XH_E_TLS", "XH_E_TIMEOUT", "XH_E_PROTO", "XH_E_STATUS", "XH_E_NOSPACE",
         "XH_E_CANCELLED", "XH_E_READONLY", "XH_E_RANGE", "XH_E_SYS",
+        "XH_E_INTR",
     };
     int i = -code;
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "XH_E_?";

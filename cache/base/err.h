@@ -25,6 +25,7 @@ enum xh_code {
     XH_E_READONLY = -13,  /* an attempt to write to a URL */
     XH_E_RANGE = -14,     /* an extent outside the file */
     XH_E_SYS = -15,       /* a system call failed; the text names it */
+    XH_E_INTR = -16,      /* the user interrupted the wait */
 };
 
 struct xh_err {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "base/progress.h"
 #include "watch/account.h"
 #include "origin/dav.h"
 #include "overlay/overlay.h"
@@ -40,6 +41,7 @@ struct xh_edit {
     /* During a commit: */
     char *piece;          /* XH_EDIT_PIECE bytes */
     unsigned attempt;
+    struct xh_progress progress; /* of an upload */
     struct xh_turn *turn; /* held during an upload; else NULL */
     struct xh_dav *quick; /* the client of xh_replace; NULL: none yet */
     int is_quick;         /* its connection is open */

@@ -141,6 +141,9 @@ static void draw(const struct xh_edit *e, const char *what, uint64_t begun)
 int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how how, struct xh_edit **out,
                  struct xh_err *err)
 {
+    enum xh_progress_mode ignored;
+    if (xh_progress_by(o->progress, &ignored, err))
+        return XH_E_INVAL;
     struct xh_edit *e = calloc(1, sizeof *e);
     if (!e)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");

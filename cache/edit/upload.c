@@ -41,6 +41,8 @@
 /* Requests after which nginx most likely keeps a file in memory: open_file_cache_min_uses is 1, or 2 in many
  * examples. */
 #define FILE_CACHE_USES 2
+#define SENDING_BYTES 48
+#define SHOWN_AFTER_NS 1000000000u /* a shorter upload is not worth a bar */
 #define LONG_UPLOAD (16u << 20) /* lasts for many round trips */
 
 /* What became of a step, besides 0 and negative codes. */
@@ -66,6 +68,7 @@ static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct
     struct xh_edit *e = ctx;
     xh_count(&e->counters, bytes_sent, len);
     int rc = xh_edit_compose(e, off, buf, len, err);
+    xh_progress_at(&e->progress, off + len);
     return rc ? rc : (ptrdiff_t)len;
 }
 
@@ -235,20 +238,41 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     return rc;
 }
 
+/* |what| gets what is shown of the URL: its last part. */
+static void progress_begin(struct xh_edit *e, char what[SENDING_BYTES])
+{
+    const char *shown = xh_dav_shown(e->dav), *last = strrchr(shown, '/');
+    enum xh_progress_mode mode = XH_PROGRESS_OFF;
+    xh_progress_by(e->opt.progress, &mode, NULL); /* what it says was looked at when the file was opened */
+    snprintf(what, SENDING_BYTES, "sending %s", last ? last + 1 : shown);
+    xh_progress_begin(&e->progress, what, e->overlay->size, "bytes");
+    e->progress.after_ns = SHOWN_AFTER_NS;
+    e->progress.quiet |= mode == XH_PROGRESS_OFF || (mode == XH_PROGRESS_AUTO && !e->progress.terminal);
+}
+
 /* Sends the new file into its directory; where there is no old file, sends the owner's file beside it. Returns 0,
  * LOST or a negative code. */
 static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .tick = beat, .ctx = e};
     struct xh_aside owner = {.e = e, .ctx = a, .run = sign};
-    char data[sizeof a->lock.own + sizeof a->lock.data];
+    char data[sizeof a->lock.own + sizeof a->lock.data], what[SENDING_BYTES];
     uint64_t begun = xh_now_ns();
+    progress_begin(e, what);
     snprintf(data, sizeof data, "%s%s", a->lock.own, a->lock.data);
     if (!a->old.there)
         xh_aside_begin(&owner);
     int rc = xh_dav_put(e->dav, data, &source, err);
+    if (rc == 0)
+        xh_progress_end(&e->progress, source.size);
+    else
+        xh_progress_clear(&e->progress);
+    if (rc == XH_E_INTR && e->side)
+        xh_dav_give_up(e->side, 1);
     if (!a->old.there)
         rc = end_aside(&owner, rc, err);
+    if (e->side)
+        xh_dav_give_up(e->side, 0);
     if (!a->old.there && e->side)
         xh_dav_learn(e->dav, e->side);
     if (rc && !a->old.there && !e->careful && xh_dav_makes_dirs(e->dav)) {
@@ -277,6 +301,13 @@ static int check_new(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 static int is_network(int rc)
 {
     return rc == XH_E_NET || rc == XH_E_TIMEOUT || rc == XH_E_PROTO;
+}
+
+/* 1 when an attempt that ended with |rc| leaves things at the server: it cannot be asked to remove them, or is not to
+ * be waited for. */
+static int leaves(int rc)
+{
+    return is_network(rc) || rc == XH_E_INTR;
 }
 
 /* Finds the effect of the final MOVE, which returned |rc|. Returns 0: it was done; LOST; NOT_DONE; or a
@@ -431,14 +462,14 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
         if (a.aside[0])
             back.run = remove_old;
         xh_trace(XH_T_VFD, "attempt", "url=%s number=%u rc=%d", xh_dav_shown(e->dav), i, rc);
-        if (a.made && is_network(rc)) {
+        if (a.made && leaves(rc)) {
             xh_replace_name(a.aside, sizeof a.aside, a.lock.own, 'w');
             leave_for_later(e->overlay, a.lock.own);
             leave_for_later(e->overlay, a.aside);
         }
         if (rc == 0)
             xh_aside_begin(&back);
-        if (a.made && !is_network(rc))
+        if (a.made && !leaves(rc))
             xh_turn_leave(&a.lock, a.moved);
         if (rc == 0) {
             xh_aside_end(&back, err);
@@ -465,7 +496,7 @@ int xh_upload_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)
     int taken = rc ? rc : xh_turn_take(turn, &why);
     if (taken == 0)
         e->turn = turn;
-    else if (is_network(taken))
+    else if (leaves(taken))
         leave_for_later(e->overlay, turn->own);
     else
         xh_turn_leave(turn, 0);

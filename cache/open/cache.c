@@ -145,6 +145,12 @@ static void waits(struct xh_read_op *op)
     xh_compressed_note(op, 0);
 }
 
+static void interrupt(struct xh_read_op *op)
+{
+    xh_fetch_interrupt(op);
+    xh_stage_interrupt(op);
+}
+
 static const struct xh_other_files other_files = {
     .open = xh_cache_open,
     .open_told = xh_cache_open_told,
@@ -161,6 +167,7 @@ static const struct xh_above above = {
     .again = xh_sequence_again,
     .watches = xh_compressed_watches,
     .waits = waits,
+    .interrupt = interrupt,
     .read = xh_read_pages,
     .become_child = become_child,
     .files = &other_files,
@@ -251,6 +258,13 @@ int xh_cache_expect(const char *url, const struct xh_options *o)
 void xh_cache_expect_soon(uint64_t family, size_t n)
 {
     xh_expected_open(family, n);
+}
+
+int xh_cache_expect_now(const char *url, const struct xh_options *o)
+{
+    int will = xh_cache_expect(url, o);
+    xh_expected_open(o->namer.family, XH_EXPECTED_MOST);
+    return will;
 }
 
 void xh_cache_expect_beside(uint64_t family)

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/interrupt.h"
 #include "base/now.h"
 #include "base/table.h"
 #include "base/thread.h"
+#include "base/waits.h"
 #include "origin/origin.h"
 #include "watch/trace.h"
 
@@ -38,7 +40,7 @@ static struct {
     struct expected *first;
     _Atomic unsigned n; /* changed under the lock, read without it as a hint */
     _Atomic unsigned threads;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER, .news = PTHREAD_COND_INITIALIZER};
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* |news| by watch_forks, before anything is noted */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -46,7 +48,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void in_child(void)
 {
     pthread_mutex_init(&all.lock, NULL);
-    pthread_cond_init(&all.news, NULL);
+    xh_cond_init(&all.news);
     all.first = NULL;
     atomic_store_explicit(&all.n, 0, memory_order_relaxed);
     atomic_store_explicit(&all.threads, 0, memory_order_relaxed);
@@ -54,6 +56,7 @@ static void in_child(void)
 
 static void watch_forks(void)
 {
+    xh_cond_init(&all.news);
     pthread_atfork(NULL, NULL, in_child);
 }
 
@@ -221,10 +224,29 @@ static int same_options(const struct xh_options *a, const struct xh_options *b)
            a->sums == b->sums && a->is_written == b->is_written;
 }
 
+/* Waits until |e|, which is wanted, is open or has failed. Returns 1 when that was interrupted. The lock is held; lets
+ * go of it meanwhile. */
+static int wait_for(struct expected *e)
+{
+    struct xh_wait w = {0};
+    int ends = 0;
+    while (e->state == OPENING && !ends) {
+        if (!xh_interrupt_may()) {
+            pthread_cond_wait(&all.news, &all.lock);
+            continue;
+        }
+        xh_cond_wait_until(&all.news, &all.lock, xh_now_ns() + XH_INTERRUPT_LOOK_NS);
+        pthread_mutex_unlock(&all.lock);
+        ends = xh_interrupted(&w);
+        pthread_mutex_lock(&all.lock);
+    }
+    return ends && e->state == OPENING;
+}
+
 int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,
                      struct xh_err *err)
 {
-    char reader[XH_READER_BYTES];
+    char reader[XH_READER_BYTES], shown[512];
     *waited_ns = 0;
     if (!atomic_load_explicit(&all.n, memory_order_relaxed))
         return 0;
@@ -242,8 +264,11 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
         return 0;
     }
     e->wanted = 1;
-    while (e->state == OPENING)
-        pthread_cond_wait(&all.news, &all.lock);
+    if (wait_for(e)) {
+        e->wanted = 0;
+        pthread_mutex_unlock(&all.lock);
+        return xh_interrupt_error(err, xh_url_shown(url, shown, sizeof shown));
+    }
     unlist(e);
     pthread_mutex_unlock(&all.lock);
     if (e->state == NOTED) {

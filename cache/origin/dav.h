@@ -32,6 +32,9 @@ struct xh_account *xh_dav_account(const struct xh_dav *d); /* |a|, or NULL */
 /* What |from| has learned of the server, for another client of the same URL. */
 void xh_dav_learn(struct xh_dav *d, const struct xh_dav *from);
 
+/* With |gives_up| what |d| sends, now on another thread or later, is interrupted; without it no more. Threads: any. */
+void xh_dav_give_up(struct xh_dav *d, int gives_up);
+
 const char *xh_dav_shown(const struct xh_dav *d); /* the URL as it may be shown */
 const char *xh_dav_text(const struct xh_dav *d);  /* without user name and password */
 

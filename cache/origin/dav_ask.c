@@ -77,7 +77,7 @@ static int on_seek(void *ctx, uint64_t off)
     return 0;
 }
 
-/* Hangs up when nothing has moved for too long. */
+/* Hangs up when nothing has moved for too long, or the user wants it. */
 static int on_tick(void *ctx, uint64_t down, uint64_t up)
 {
     struct xh_dav *d = ctx;
@@ -85,6 +85,11 @@ static int on_tick(void *ctx, uint64_t down, uint64_t up)
         uint64_t begun = xh_now_ns();
         d->source->tick(d->source->ctx);
         d->moved_ns += xh_now_ns() - begun; /* it asks on its own account, and may have to wait */
+    }
+    /* Only what is sent is given up so: other requests may be half of a step that must not be left. */
+    if (d->source && (xh_interrupted(&d->wait) || atomic_load_explicit(&d->gives_up, memory_order_relaxed))) {
+        xh_interrupt_error(&d->source_err, d->url->shown);
+        return -1;
     }
     uint64_t now = xh_now_ns(), most = d->o.stall_timeout_ms * 1000000u;
     if (d->source && d->sent == d->source->size)
@@ -102,6 +107,11 @@ static const struct xh_handle_events events = {
 
 /* For a connection that asks nothing by itself. */
 static const struct xh_handle_events no_events = {0};
+
+void xh_dav_give_up(struct xh_dav *d, int gives_up)
+{
+    atomic_store_explicit(&d->gives_up, gives_up, memory_order_relaxed);
+}
 
 struct xh_handle *xh_dav_handle(struct xh_dav *d, int silent, struct xh_err *err)
 {
@@ -278,6 +288,7 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     d->source = a->source;
     d->sent = d->told = 0;
     d->source_err = (struct xh_err){0};
+    d->wait = (struct xh_wait){0};
     d->body = a->body ? a->body : d->said;
     d->body_room = a->body ? a->room : XH_WORDS_MOST_BYTES;
     d->body_len = 0;

@@ -2,6 +2,9 @@
 #ifndef XH_DAV_IMPL_H
 #define XH_DAV_IMPL_H
 
+#include <stdatomic.h>
+
+#include "base/interrupt.h"
 #include "caller.h"
 #include "dav.h"
 #include "handle.h"
@@ -19,11 +22,13 @@ struct xh_dav {
     int redirected;  /* the server has sent a request elsewhere */
     int elsewhere;   /* to another server */
     int makes_dirs;  /* it says that it is an XRootD: its PUT makes directories */
+    _Atomic int gives_up; /* relaxed: a tick late is soon enough */
     /* Of the request at hand: */
     struct xh_reply reply;
     const struct xh_dav_source *source;
     uint64_t sent, told;    /* bytes of |source| */
     struct xh_err source_err;
+    struct xh_wait wait;    /* while |source| is sent, its caller may be interrupted */
     char *body;             /* where the reply's body goes */
     size_t body_room, body_len;
     int body_over;          /* there was more of it */

@@ -4,8 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include <openssl/evp.h>
-
+#include "base/wipe.h"
 #include "watch/trace.h"
 #include "dav_impl.h"
 #include "piece.h"
@@ -33,18 +32,13 @@ static void add_line(struct text *t, const char *s)
     add(t, "\r\n", 2);
 }
 
-/* "Authorization: Basic …". Source: RFC 7617. */
 static void add_login(struct text *t, const char *user, const char *password)
 {
-    char plain[1024], coded[(sizeof plain + 2) / 3 * 4 + 1];
-    int n = snprintf(plain, sizeof plain, "%s:%s", user, password ? password : "");
-    t->bad |= n < 0 || n >= (int)sizeof plain;
-    add(t, "Authorization: Basic ", strlen("Authorization: Basic "));
-    if (!t->bad)
-        add(t, coded, (size_t)EVP_EncodeBlock((unsigned char *)coded, (unsigned char *)plain, n));
-    explicit_bzero(coded, sizeof coded);
-    explicit_bzero(plain, sizeof plain);
-    add_line(t, "");
+    char *login = xh_handle_login(user, password ? password : "");
+    t->bad |= !login;
+    add(t, "Authorization: ", strlen("Authorization: "));
+    add_line(t, login ? login : "");
+    xh_wipe(login);
 }
 
 /* Adds the request |a| as it goes over the wire, to the server of the URL itself. */

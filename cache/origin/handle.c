@@ -164,22 +164,31 @@ static int append_secret(struct curl_slist **list, const char *name, const char 
     return bad;
 }
 
-/* Appends the line of |s|'s name and password (RFC 7617). Returns 0 or -1.
+char *xh_handle_login(const char *user, const char *password)
+{
+    static const char kind[] = "Basic ";
+    size_t n = strlen(user) + 1 + strlen(password);
+    char *plain = calloc(n + 1, 1), *coded = calloc(sizeof kind + (n + 2) / 3 * 4, 1);
+    if (plain && coded) {
+        sprintf(plain, "%s:%s", user, password);
+        EVP_EncodeBlock((unsigned char *)stpcpy(coded, kind), (unsigned char *)plain, (int)n);
+    } else {
+        free(coded);
+        coded = NULL;
+    }
+    xh_wipe(plain);
+    return coded;
+}
+
+/* Appends the line of |s|'s name and password. Returns 0 or -1.
  * Not by CURLOPT_USERNAME: libcurl 8.14 makes that line before it asks a proxy for a tunnel, and when it gets none, it
  * keeps the line on the handle and sends it with the next request, whichever host that is for. */
 static int append_login(struct curl_slist **list, const struct xh_send *s)
 {
-    size_t n = strlen(s->user) + 1 + strlen(s->password);
-    char *plain = calloc(n + 1, 1), *coded = calloc((n + 2) / 3 * 4 + 1, 1);
-    int bad = !plain || !coded;
-    if (!bad) {
-        sprintf(plain, "%s:%s", s->user, s->password);
-        EVP_EncodeBlock((unsigned char *)coded, (unsigned char *)plain, (int)n);
-        bad = append_secret(list, "Authorization: Basic", coded);
-    }
-    xh_wipe(plain);
-    xh_wipe(coded);
-    return bad ? -1 : 0;
+    char *login = xh_handle_login(s->user, s->password);
+    int bad = login ? append_secret(list, "Authorization:", login) : -1;
+    xh_wipe(login);
+    return bad;
 }
 
 /* The header lines of |s|, with its token or login. NULL without memory. What is signed holds all of them:

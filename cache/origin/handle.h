@@ -14,6 +14,10 @@
 
 #define XH_HANDLE_USER_AGENT "xhdf5/0.1"
 
+/* Returns "Basic …", what an Authorization line says of |user| and |password| (RFC 7617); NULL without memory. Owns:
+ * the caller ends it by xh_wipe. */
+char *xh_handle_login(const char *user, const char *password);
+
 /* ---- for wire.c, which knows curl: |easy| is a CURL *, |code| a CURLcode */
 
 /* Gives a curl handle all that every connection of ours has. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/interrupt.h"
 #include "base/now.h"
 #include "watch/trace.h"
 #include "endpoint.h"
@@ -127,23 +128,27 @@ static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
     return 0;
 }
 
-/* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience.
- * Lock held. */
-static void wait_patiently(struct xh_origin *o, unsigned ms)
+/* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience,
+ * or is interrupted. Lock held; lets go of it meanwhile. */
+static void wait_patiently(struct xh_origin *o, struct xh_wait *w, unsigned ms)
 {
     struct xh_err err;
-    if (!o->patience && ms == 0)
+    unsigned most = ms == 0 && o->patience ? PATIENCE_LOOK_MS : ms;
+    if (xh_interrupt_may() && (most == 0 || most > XH_INTERRUPT_LOOK_MS))
+        most = XH_INTERRUPT_LOOK_MS;
+    if (most == 0)
         xh_engine_wait();
     else
-        xh_engine_wait_for(ms ? ms : PATIENCE_LOOK_MS);
-    if (!o->patience)
-        return;
+        xh_engine_wait_for(most);
     xh_engine_unlock();
-    int over = o->patience->ends(o->patience->ctx);
+    int over = o->patience && o->patience->ends(o->patience->ctx), interrupted = !over && xh_interrupted(w);
     xh_engine_lock();
-    if (!over)
+    if (interrupted)
+        xh_interrupt_error(&err, o->url->shown);
+    else if (over)
+        xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it was not waited for any longer", o->url->shown);
+    else
         return;
-    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it was not waited for any longer", o->url->shown);
     for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
         next = q->next;
         xh_job_fail(xh_ring_of(q, struct xh_job, in_origin), &err);
@@ -153,6 +158,7 @@ static void wait_patiently(struct xh_origin *o, unsigned ms)
 int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe *p, struct xh_err *err)
 {
     struct xh_beside *b;
+    struct xh_wait w = {0};
     while (!(b = question_answer(q))) {
         if (!q->tries[1] && is_paused(o, &q->tries[0]->p))
             q->asked_ns = xh_now_ns();
@@ -162,7 +168,7 @@ int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe
             q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
             xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
         }
-        wait_patiently(o, ms);
+        wait_patiently(o, &w, ms);
     }
     struct xh_err own = b->err;
     *p = b->p;

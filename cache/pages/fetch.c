@@ -29,7 +29,7 @@ struct xh_fetch {
     struct batch *batch;
     struct xh_arrival *come; /* one a range, see invariant 2; NULL when nothing is claimed */
     uint64_t bytes;
-    struct xh_fetch *next, *prev; /* in f->flights->first, where it is speculative; |prev| NULL: not there */
+    struct xh_fetch *next, *prev; /* in a list of f->flights; |prev| NULL: not there */
     int over;                   /* under f->flights->lock, as these */
 };
 
@@ -142,17 +142,20 @@ static void batch_leave(struct batch *b)
         batch_free(b);
 }
 
-/* Notes the speculative fetches that a reader may come to wait for. They have been submitted: before, there is
- * nothing to promote. Those that are over already are not noted. */
+/* Notes the fetches, to be promoted when a reader comes to wait for one of nobody's, or cancelled when one is
+ * interrupted. They have been submitted. Those that are over already are not noted. */
 static void take_off(struct xh_file *f, struct batch *b)
 {
     pthread_mutex_lock(&f->flights->lock);
     b->submitted = 1;
     for (size_t i = 0; i < b->plan.ntransfers; i++) {
         struct xh_fetch *fe = &b->fetches[i];
-        if (fe->over || fe->op)
+        if (fe->over)
             continue;
-        DL_PREPEND(f->flights->first, fe);
+        if (fe->op)
+            DL_PREPEND(f->flights->reads, fe);
+        else
+            DL_PREPEND(f->flights->first, fe);
     }
     pthread_mutex_unlock(&f->flights->lock);
 }
@@ -161,7 +164,9 @@ static void land(struct xh_fetch *fe)
 {
     pthread_mutex_lock(&fe->f->flights->lock);
     fe->over = 1;
-    if (fe->prev)
+    if (fe->prev && fe->op)
+        DL_DELETE(fe->f->flights->reads, fe);
+    else if (fe->prev)
         DL_DELETE(fe->f->flights->first, fe);
     pthread_mutex_unlock(&fe->f->flights->lock);
 }
@@ -192,6 +197,16 @@ void xh_fetch_recall(struct xh_file *f)
     pthread_mutex_unlock(&f->flights->lock);
     if (n)
         xh_trace(XH_T_READ, "recall", "fetches=%u", n);
+}
+
+void xh_fetch_interrupt(struct xh_read_op *op)
+{
+    struct xh_file *f = op->f;
+    pthread_mutex_lock(&f->flights->lock); /* so that none ends meanwhile */
+    for (struct xh_fetch *fe = f->flights->reads; fe; fe = fe->next)
+        if (fe->op == op)
+            xh_replicas_cancel(f->origin, &fe->t);
+    pthread_mutex_unlock(&f->flights->lock);
 }
 
 /* |fe| has failed, and its read with it: what else is asked for with it is given up, so that a server which answers

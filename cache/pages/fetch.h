@@ -13,8 +13,9 @@ struct xh_fetch;
 
 /* What fetches ahead to the shadow, of an open file; changed by fetch.c alone. */
 struct xh_flights {
-    pthread_mutex_t lock;   /* guards |first|; held while the origin's lock is taken */
-    struct xh_fetch *first;
+    pthread_mutex_t lock;   /* guards the lists; held while the origin's lock is taken */
+    struct xh_fetch *first; /* for nobody yet */
+    struct xh_fetch *reads; /* for reads that wait */
     _Atomic unsigned meta;  /* transfers of metadata that are on their way */
     _Atomic uint64_t meta_asked; /* their bytes, and those of all before them */
 };
@@ -34,6 +35,9 @@ uint64_t xh_fetch_meta_asked(const struct xh_file *f);
  * already on their way, which complete. Does not block. */
 int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
                    struct xh_err *err);
+
+/* Cancels what is on its way for |op|. Threads: its own. Does not block. */
+void xh_fetch_interrupt(struct xh_read_op *op);
 
 /* The same for nobody yet: of |meta|data, or of raw data; |wide|: over as many connections as xh_limits_wide has, where
  * the server allows it. All of |runs| is claimed; a failure abandons the claims, as whoever wants the bytes asks for

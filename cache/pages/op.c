@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "object.h"
+#include "base/interrupt.h"
 #include "base/now.h"
 #include "base/table.h"
 #include "base/waits.h"
+#include "watch/trace.h"
 
 #define LOOK_EVERY_NS 20000000u
 #define PARTS_AT_ONCE 256 /* extents that are copied out of the shadow together: 6 KiB of stack */
@@ -197,7 +199,10 @@ static void wait_a_while(struct xh_read_op *op)
 {
     int watches = op->f->above->watches(op);
     if (!watches && !op->held.n) {
-        pthread_cond_wait(&op->idle, &op->lock);
+        if (xh_interrupt_may())
+            xh_cond_wait_until(&op->idle, &op->lock, xh_now_ns() + XH_INTERRUPT_LOOK_NS);
+        else
+            pthread_cond_wait(&op->idle, &op->lock);
         return;
     }
     if (xh_cond_wait_until(&op->idle, &op->lock, xh_now_ns() + LOOK_EVERY_NS))
@@ -209,13 +214,35 @@ static void wait_a_while(struct xh_read_op *op)
     pthread_mutex_lock(&op->lock);
 }
 
+/* What is on its way for a read that is interrupted is cancelled; the buffers are the engine's until that is done. What
+ * was about to be submitted then is cancelled the next time. Lock held; lets go of it meanwhile. */
+static void interrupt(struct xh_read_op *op, struct xh_wait *w)
+{
+    struct xh_err err;
+    if (!op->pending || !xh_interrupt_may())
+        return;
+    pthread_mutex_unlock(&op->lock);
+    if (!op->interrupted && xh_interrupted(w)) {
+        op->interrupted = 1;
+        xh_interrupt_error(&err, op->f->url_shown);
+        xh_op_fail(op, &err);
+        xh_trace(XH_T_READ, "interrupted", "off=%llu", (unsigned long long)op->asked->off);
+    }
+    if (op->interrupted)
+        op->f->above->interrupt(op);
+    pthread_mutex_lock(&op->lock);
+}
+
 int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
 {
+    struct xh_wait w = {0};
     pthread_mutex_lock(&op->lock);
     if (op->pending) {
         uint64_t entered = xh_account_enter(op->f->account, XH_NETWORK);
-        while (op->pending)
+        while (op->pending) {
             wait_a_while(op);
+            interrupt(op, &w);
+        }
         op->served.waited_ns += xh_account_leave(op->f->account, XH_NETWORK, entered);
     }
     pthread_mutex_unlock(&op->lock);

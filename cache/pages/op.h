@@ -11,6 +11,7 @@
 #include "watch/account.h"
 
 struct xh_file;
+struct xh_prefetch;
 
 /* How far a part of a read has come that a stream brings straight into the reader's buffer. */
 struct xh_mark {
@@ -25,6 +26,8 @@ struct xh_mark {
  * |op|. */
 struct xh_waiter {
     struct xh_waiter *next;
+    struct xh_waiter *before, *behind; /* in the stage's list */
+    struct xh_prefetch *load;          /* that brings them */
     struct xh_read_op *op;
     uint64_t a, b; /* [a, b), into |to| */
     uint8_t *to;
@@ -69,6 +72,7 @@ struct xh_read_op {
     size_t pending;
     struct xh_waiter *lost; /* promises that were broken: the read fetches these bytes itself */
     struct xh_err err; /* the first error of a fetch */
+    int interrupted;   /* its own thread's */
 };
 
 /* begin: |op| is to read |n| extents, not all empty, which lie in |f|; 0 or XH_E_NOMEM. end: nothing of it is

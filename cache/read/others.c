@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/interrupt.h"
 #include "base/now.h"
 #include "object.h"
 #include "pages/fetch.h"
@@ -56,16 +57,21 @@ static int comes_late(const struct xh_file *f, const struct xh_runs *busy, uint6
 }
 
 /* Waits while |p|, of |busy|, is in flight, for as long as a server may be silent. Returns 1 when it still is. Sets
- * |op->take| and returns 0 when the read should fetch it. */
+ * |op->take| and returns 0 when the read should fetch it; or |op->interrupted|. */
 static int wait_in_flight(struct xh_read_op *op, const struct xh_runs *busy, uint64_t p)
 {
     struct xh_file *f = op->f;
     struct coming coming = {0};
     int left_ms = (int)f->opt.stall_timeout_ms, in_vain = 0;
+    struct xh_wait w = {0};
     for (; !in_vain && left_ms > 0 && xh_shadow_peek(f->shadow, p) == XH_CLAIM_BUSY; left_ms -= HURRY_EVERY_MS) {
         op->take = op->kind == XH_KIND_RAW && comes_late(f, busy, p, &coming);
         if (op->take)
             return 0;
+        if (xh_interrupted(&w)) {
+            op->interrupted = 1;
+            return 0;
+        }
         xh_fetch_promote(f, p); /* again: what fetches it may have been claimed, but not begun, the last time */
         int last = left_ms <= HURRY_EVERY_MS, ms = last ? left_ms : HURRY_EVERY_MS;
         uint64_t begun = xh_now_ns();
@@ -106,12 +112,16 @@ static int wait_busy(struct xh_read_op *op, struct xh_runs *stuck)
     int moves = 1;
     for (size_t i = busy->n; moves && i-- > 0;)
         for (uint64_t k = busy->at[i].count; moves && k-- > 0;)
-            moves = !wait_page(op, busy, busy->at[i].first + k) && !op->take;
+            moves = !op->interrupted && !wait_page(op, busy, busy->at[i].first + k) && !op->take;
+    if (op->interrupted)
+        return XH_E_INTR;
     for (size_t i = 0; i < busy->n; i++)
         for (uint64_t k = 0; k < busy->at[i].count; k++) {
             uint64_t p = busy->at[i].first + k;
             if (xh_runs_add(!op->take && wait_page(op, busy, p) ? stuck : &op->again, p))
                 return XH_E_NOMEM;
+            if (op->interrupted)
+                return XH_E_INTR;
         }
     return 0;
 }
@@ -127,8 +137,9 @@ void xh_others_fetched_after_all(struct xh_read_op *op, uint64_t bytes)
 static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
 {
     struct xh_runs stuck = {0};
-    if (rc == 0 && wait_busy(op, &stuck))
-        rc = xh_op_nomem(op, err);
+    int lacks = rc == 0 ? wait_busy(op, &stuck) : 0;
+    if (lacks)
+        rc = lacks == XH_E_INTR ? xh_interrupt_error(err, op->f->url_shown) : xh_op_nomem(op, err);
     if (rc == 0 && stuck.n) {
         uint64_t bytes = xh_op_asked_in(op, &stuck);
         xh_count(&op->f->counters, bytes_bypass, bytes);

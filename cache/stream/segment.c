@@ -156,6 +156,7 @@ static void take_done(struct xh_segment *p, int over)
             continue;
         }
         *at = k->next;
+        DL_DELETE2(p->load->f->stage->waiting, k, before, behind);
         p->load->takers--;
         if (whole) {
             xh_op_leave(k->op, NULL);

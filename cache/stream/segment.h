@@ -56,6 +56,7 @@ struct xh_stage {
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
     uint64_t asked;          /* bytes that all reads have asked it for */
     int lost;                /* a stream ended early since the last xh_stage_reach */
+    struct xh_waiter *waiting; /* all of them */
 };
 
 struct xh_segment {

@@ -51,4 +51,8 @@ uint64_t xh_stage_until(struct xh_file *f, uint64_t off);
  * Returns the bytes that were there, and in |*coming| those that come. Without memory it takes less. */
 uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *coming);
 
+/* Ends the prefetches whose bytes |op| waits for. Other reads that wait for them fetch these themselves. Threads: the
+ * reader's own. Does not block. */
+void xh_stage_interrupt(struct xh_read_op *op);
+
 #endif

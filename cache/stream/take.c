@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
 #include "pages/op.h"
 #include "segment.h"
 #include "stream.h"
@@ -63,8 +64,10 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
         t->ready += here - off;
     }
     if (k) {
-        *k = (struct xh_waiter){p->takers, op, here, end, to + (here - off), mark(op, here, here, end)};
+        *k = (struct xh_waiter){.next = p->takers, .load = p->load, .op = op, .a = here, .b = end,
+                                .to = to + (here - off), .mark = mark(op, here, here, end)};
         p->takers = k;
+        DL_PREPEND2(s->waiting, k, before, behind);
         xh_op_enter(op, 1);
         t->coming += end - here;
         p->load->takers++;
@@ -177,4 +180,14 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     op->n = t.nrest;
     *coming = t.coming;
     return t.ready;
+}
+
+void xh_stage_interrupt(struct xh_read_op *op)
+{
+    struct xh_stage *s = op->f->stage;
+    pthread_mutex_lock(&s->lock); /* so that none ends meanwhile */
+    for (struct xh_waiter *k = s->waiting; k; k = k->behind)
+        if (k->op == op && !k->load->submitting)
+            xh_replicas_cancel(op->f->origin, &k->load->t);
+    pthread_mutex_unlock(&s->lock);
 }

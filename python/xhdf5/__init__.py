@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Iterable, Union, cast
+from typing import TYPE_CHECKING, Any, Iterable, TypeVar, Union, cast
 
-from . import _default, _hdf5
+from . import _default, _expect, _hdf5, _tool
 from ._file import File
 from ._tables import COUNTERS, OPTIONS, VERSION, Counters, Option, Options
 
@@ -54,8 +54,11 @@ def _teach_h5py() -> tuple[Any, str]:
 _h5py, _why_not = _teach_h5py()
 
 __version__ = VERSION
-__all__ = ["open", "file", "expect", "prefetch", "stats", "commit", "discard", "enable", "disable", "environment",
-           "plugin_path", "File", "OPTIONS", "COUNTERS", "Counters", "Option", "Options", "__version__"]
+__all__ = ["open", "file", "expect", "warm", "prefetch", "stats", "commit", "discard", "enable", "disable",
+           "environment", "plugin_path", "File", "OPTIONS", "COUNTERS", "Counters", "Option", "Options", "__version__"]
+
+
+_Name = TypeVar("_Name", bound=Union[str, bytes, "os.PathLike[str]"])
 
 
 def _with_h5py() -> ModuleType:
@@ -92,22 +95,35 @@ def file(name: Union[str, bytes, os.PathLike[str]], **options: Any) -> File:
     return File(name, **options)
 
 
-def expect(names: Iterable[Union[str, bytes, os.PathLike[str]]], **options: Any) -> None:
-    """Says that the files of these names will be opened for reading, in this order. Returns at once.
+def expect(names: Iterable[_Name], **options: Any) -> list[_Name]:
+    """Says that the files of these names will be opened for reading, in this order. Returns them, at once.
 
     Sixteen at a time are opened ahead, on threads of their own, and further ones as the program opens them, so that
     each of its own openings finds the file open, and a small one all there. `open_mfdataset`, and any loop over many
     files, then takes the round trips of a few::
 
-        xhdf5.expect(urls)
-        for url in urls:
+        for url in xhdf5.expect(urls):
             with xhdf5.open(url) as f: ...
 
     ``options`` are the driver's, and those of the openings. What was expected before and not opened yet is forgotten.
     Names of local files are passed over. A file that is not opened costs its bytes; one that cannot be opened is an
     error when the program opens it. Raises TypeError or ValueError for options as `open` does.
     """
-    _with_h5py().expect(names, options)
+    return _expect.files(names, options)
+
+
+def warm(names: Iterable[Union[str, bytes, os.PathLike[str]]], metadata_only: bool = True, **options: Any) -> None:
+    """Fetches the files at the URLs into the shadow, for all processes of this node that open them later.
+
+    Waits until they are there: their metadata, and all of files of up to 4 MiB; with ``metadata_only=False`` all of
+    their data. The command ``xhdf5 cache warm`` does it, in a process of its own: up to sixteen files are opened
+    ahead, and h5py's lock is not held meanwhile. What opens them later still asks the server, with a request or two
+    for each file, whether it may read it and whether it is unchanged; `expect` makes those side by side.
+
+    ``options`` are the driver's. Names of local files are passed over. Raises OSError that names each file that is not
+    there, or not all, with the reason; the others are. Raises TypeError or ValueError for options as `open` does.
+    """
+    _tool.warm(names, metadata_only, options)
 
 
 def prefetch(dataset: h5py.Dataset, selection: Any = ...) -> None:

@@ -52,12 +52,14 @@ class File(io.RawIOBase):
             self._checkClosed()  # type: ignore[attr-defined]
             handle = self._handle
             self._readers += 1
-        failed = plugin.H5FDxhdf5_bytes_read(handle, n, offs, lens, bufs, ctypes.byref(why))
-        with self._lock:
-            self._readers -= 1
-            last = self._readers == 0 and self.closed
-        if last:
-            plugin.H5FDxhdf5_bytes_close(handle)
+        try:
+            failed = plugin.H5FDxhdf5_bytes_read(handle, n, offs, lens, bufs, ctypes.byref(why))
+        finally:  # also after KeyboardInterrupt
+            with self._lock:
+                self._readers -= 1
+                last = self._readers == 0 and self.closed
+            if last:
+                plugin.H5FDxhdf5_bytes_close(handle)
         if failed:
             raise _error(why)
 

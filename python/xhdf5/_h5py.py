@@ -1,19 +1,18 @@
 """What h5py is taught: the driver by its name, with options, and what belongs to open files."""
 from __future__ import annotations
 
-import collections
 import functools
 import inspect
 import os
 import re
-from typing import Any, Iterable, Optional, cast
+from typing import Any, Optional, cast
 
 import h5py
 from h5py import defs, h5f, h5fd, h5p, h5s
 from h5py._hl import selections
 from h5py._objects import phil
 
-from . import _default, _hdf5
+from . import _default, _expect, _hdf5
 from ._default import is_driver_s, is_url, refuse_broken
 from ._options import written
 
@@ -23,30 +22,7 @@ library = _hdf5.Library(defs)  # it makes h5py's calls; h5f may not be linked wi
 def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:
     """h5py.File(name, driver="xhdf5", **options) calls this, with h5py's lock held."""
     library.set_driver(plist.id, written(options))
-    if _expected:
-        _expect_more()
-
-
-# ---- files that will be opened: the driver takes some of them at a time
-
-_expected: collections.deque[tuple[bytes, Any]] = collections.deque()  # names and access lists
-
-
-def _expect_more() -> None:
-    while _expected and library.expect(_expected[0][0], _expected[0][1].id):
-        _expected.popleft()
-
-
-def expect(names: Iterable[Any], options: dict[str, Any]) -> None:
-    if isinstance(names, (str, bytes, os.PathLike)):
-        raise TypeError(f"expect takes several names, not one (a {type(names).__name__})")
-    found = [os.fsencode(n) for n in names]
-    with phil:
-        fapl = h5p.create(h5p.FILE_ACCESS)
-        _expected.clear()
-        _set_fapl(fapl, **options)
-        _expected.extend((n, fapl) for n in found if is_url(n))
-        _expect_more()
+    _expect.more()
 
 
 def register() -> None:

@@ -50,7 +50,7 @@ def _load_plugin() -> ctypes.CDLL:
                                             ctypes.c_void_p, ctypes.POINTER(Why)]
     plugin.H5FDxhdf5_bytes_close.argtypes = [ctypes.c_void_p]
     plugin.H5FDxhdf5_bytes_close.restype = None
-    plugin.H5FDxhdf5_expect.argtypes = [ctypes.c_char_p, hid_t]
+    plugin.H5FDxhdf5_bytes_expect.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(Why)]
     plugin.H5FDxhdf5_commit.argtypes = [hid_t]
     plugin.H5FDxhdf5_discard.argtypes = [hid_t, ctypes.c_uint]
     return plugin
@@ -171,14 +171,6 @@ class Library:
         """Files opened with this list use the driver, with options as HDF5_DRIVER_CONFIG has them."""
         if self._set_driver_by_name(fapl, b"xhdf5", config.encode()) < 0:
             raise RuntimeError("xhdf5: HDF5 did not set the driver")
-
-    def expect(self, name: bytes, fapl: int) -> bool:
-        """Returns whether the file is opened ahead now; it is not, where many are."""
-        with self._meant():
-            found = plugin.H5FDxhdf5_expect(name, fapl)
-        if found < 0:
-            raise ValueError(self._errors()[0])
-        return bool(found)
 
     def prefetch(self, dataset: int, space: int) -> bool:
         with self._meant():

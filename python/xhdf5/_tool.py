@@ -1,32 +1,38 @@
-"""The command xhdf5 of the package: becomes the program in tool/, with h5py's libhdf5 loaded before it.
+"""The program xhdf5 in tool/, with h5py's libhdf5 loaded before it: the package's command becomes it, `warm` runs it.
 
 That program names HDF5's functions and brings no HDF5, so it reads files with the library, and the filters, that h5py
 reads them with.
 """
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
-from typing import NoReturn
+from typing import Any, Iterable, NoReturn
+
+from ._default import is_url
+from ._options import written
 
 TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tool", "xhdf5")
 CANNOT = 3  # the tool's exit code for it
 
 
-def _fail(why: str) -> NoReturn:
-    print(f"xhdf5: {why}", file=sys.stderr)
-    sys.exit(CANNOT)
+class Unable(Exception):
+    """Why the program cannot be run here."""
 
 
-def main() -> NoReturn:
+def _program() -> tuple[str, dict[str, str]]:
+    """The program, and its environment."""
     from . import _default, _h5py, _why_not
     if _h5py is None:
-        _fail(f"the command needs h5py, whose HDF5 it uses: {_why_not.split('xhdf5: ', 1)[-1]}")
+        raise Unable(f"the command needs h5py, whose HDF5 it uses: {_why_not.split('xhdf5: ', 1)[-1]}")
     library = _h5py.library.path()
     if not os.access(TOOL, os.X_OK):
-        _fail(f"{TOOL} is not there, or may not be run (a file system mounted noexec?)")
+        raise Unable(f"{TOOL} is not there, or may not be run (a file system mounted noexec?)")
     if any(c in library for c in " :"):
-        _fail(f"blanks and colons in the path of h5py's libhdf5 keep it from being loaded: {library}")
+        raise Unable(f"blanks and colons in the path of h5py's libhdf5 keep it from being loaded: {library}")
+
     def before(name: str, first: str) -> str:
         return ":".join([first, *filter(None, [os.environ.get(name)])])
 
@@ -37,7 +43,39 @@ def main() -> NoReturn:
 
     # What libhdf5 is linked with lies beside it, and not every wheel's says so. HDF5 would end a program that was built
     # with the headers of another version than it runs with; what the tool calls is the same from 1.14 to 2.x.
-    os.execve(TOOL, ["xhdf5", *sys.argv[1:]],
-              {**os.environ, "LD_PRELOAD": before("LD_PRELOAD", library), "HDF5_DISABLE_VERSION_CHECK": "2",
-               "HDF5_PLUGIN_PATH": plugins,
-               "LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", os.path.dirname(library))})
+    return TOOL, {**os.environ, "LD_PRELOAD": before("LD_PRELOAD", library), "HDF5_DISABLE_VERSION_CHECK": "2",
+                  "HDF5_PLUGIN_PATH": plugins,
+                  "LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", os.path.dirname(library))}
+
+
+def warm(names: Iterable[Any], metadata_only: bool, options: dict[str, Any]) -> None:
+    """See `xhdf5.warm`."""
+    if isinstance(names, (str, bytes, os.PathLike)):
+        raise TypeError(f"warm takes several names, not one (a {type(names).__name__})")
+    urls = [os.fsdecode(n) for n in names if is_url(n)]
+    config = written(options)
+    if any("\n" in u or u.strip() != u for u in urls):
+        raise ValueError("a URL has no blanks at its ends, and no newlines")
+    try:
+        program, env = _program()
+    except Unable as why:
+        raise OSError(f"xhdf5.warm: {why}") from None
+    env["HDF5_DRIVER_CONFIG"] = config
+    words = [program, "cache", "warm", "--json", *(["--metadata-only"] if metadata_only else []), "-"]
+    done = subprocess.run(words, input="\n".join(urls).encode(), stdout=subprocess.PIPE, env=env)
+    try:
+        found = json.loads(done.stdout)
+    except ValueError:
+        raise OSError(f"xhdf5.warm: {program} ended with {done.returncode}; standard error has the reason") from None
+    lacking = [f"{one['url']}: {one['why']}" for one in found if one["state"] != "kept"]
+    if lacking:
+        raise OSError("\n".join([f"{len(lacking)} of {len(urls)} files are not in the shadow as wanted", *lacking]))
+
+
+def main() -> NoReturn:
+    try:
+        program, env = _program()
+    except Unable as why:
+        print(f"xhdf5: {why}", file=sys.stderr)
+        sys.exit(CANNOT)
+    os.execve(program, ["xhdf5", *sys.argv[1:]], env)

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import inspect
+import os
 from typing import Any
 
 from xarray.backends import H5netcdfBackendEntrypoint
 
-from . import _with_h5py
+from . import _expect, _with_h5py
+from ._default import is_url
+from ._options import written
 from ._tables import OPTIONS
 
 _with_h5py()
@@ -36,15 +39,21 @@ class Xhdf5BackendEntrypoint(H5netcdfBackendEntrypoint):
         return False  # each URL may be another engine's: it is named
 
     def open_dataset(self, filename_or_obj: Any, **kwds: Any) -> Any:
-        return super().open_dataset(filename_or_obj, **_with_driver(kwds))
+        return super().open_dataset(filename_or_obj, **_with_driver(filename_or_obj, kwds))
 
     def open_datatree(self, filename_or_obj: Any, **kwds: Any) -> Any:
-        return super().open_datatree(filename_or_obj, **_with_driver(kwds))
+        return super().open_datatree(filename_or_obj, **_with_driver(filename_or_obj, kwds))
 
     def open_groups_as_dict(self, filename_or_obj: Any, **kwds: Any) -> Any:
-        return super().open_groups_as_dict(filename_or_obj, **_with_driver(kwds))
+        return super().open_groups_as_dict(filename_or_obj, **_with_driver(filename_or_obj, kwds))
 
 
-def _with_driver(kwds: dict[str, Any]) -> dict[str, Any]:
+def _with_driver(name: Any, kwds: dict[str, Any]) -> dict[str, Any]:
+    """The keywords for h5netcdf's engine. A file that will be opened is expected: a small one then comes whole, by one
+    request behind that of its opening, and with ``parallel=True`` several are opened at once, as h5py's lock is not
+    held yet."""
     options = {name: kwds.pop(name) for name in list(kwds) if name in OPTIONS}
-    return {**kwds, "driver": _driver(), "driver_kwds": {**(kwds.get("driver_kwds") or {}), **options}}
+    options = {**(kwds.get("driver_kwds") or {}), **options}
+    if is_url(name):
+        _expect.one(os.fsencode(name), written({n: v for n, v in options.items() if n in OPTIONS}).encode())
+    return {**kwds, "driver": _driver(), "driver_kwds": options}

@@ -93,7 +93,7 @@ ROOMS = {
     "tool": (
         "vfd/tool/",
         "base face shadow:shadow.h,image.h source:metaimage.h,packed.h,bytes.h edit:edit.h open:mistaken.h "
-        "read:- vfd:xhdf5.h,unsaid.h driver:-"),
+        "read:- vfd:xhdf5.h,unsaid.h,inside.h driver:-"),
 }
 
 # Units that may use more than their room: the doctor asks servers itself, as the origin would.

@@ -191,8 +191,8 @@ EXPECTING = """
 import os, sys, h5py, xhdf5
 base, n, options = sys.argv[1], int(sys.argv[2]), {"ca_bundle": sys.argv[3]}
 urls = [f"{base}/many/{i}.h5" for i in range(n)]
-xhdf5.expect([*urls, sys.argv[4]], **options)
-waits = len(xhdf5._h5py._expected)
+assert xhdf5.expect(iter([*urls, sys.argv[4]]), **options) == [*urls, sys.argv[4]]
+waits = len(xhdf5._expect._waiting)
 assert waits == n - 16, waits
 asked = []
 for i, url in enumerate(urls):
@@ -200,7 +200,7 @@ for i, url in enumerate(urls):
         assert f["x"][()].sum() == 20000 * i
         asked.append(xhdf5.stats(f)["requests"])
 assert sum(asked) <= 4 * n, asked  # two at nginx; nine without being expected
-assert not xhdf5._h5py._expected
+assert not xhdf5._expect._waiting
 print(url)
 """
 
@@ -229,9 +229,48 @@ def expecting():
     with xhdf5.open(f"{base}/many/3.h5", **OPTIONS) as f:
         assert f["x"][5] == 3
     xhdf5.expect([])
-    assert not xhdf5._h5py._expected
+    assert not xhdf5._expect._waiting
     raises(TypeError, ["several names, not one (a str)"], xhdf5.expect, URL)
     raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
+
+
+def warming():
+    """After xhdf5.warm files are in the shadow: each opening asks whether it may read, and fetches nothing. What fails
+    is named, the others are there. h5py's lock is not held meanwhile."""
+    import h5py
+    import numpy as np
+    import xhdf5
+    from h5py._objects import phil
+    base = URL.rsplit("/", 1)[0]
+    os.makedirs(f"{DATA}/warmed", exist_ok=True)
+    for i in range(20):
+        with h5py.File(f"{DATA}/warmed/{i}.h5", "w") as f:
+            f["x"] = np.full(20000, i)
+        os.utime(f"{DATA}/warmed/{i}.h5", (1e9, 1e9))
+    urls = [f"{base}/warmed/{i}.h5" for i in range(20)]
+
+    def found(name):
+        with xhdf5.open(name, **OPTIONS) as f:
+            assert f["x"][5] == int(name.rsplit("/", 1)[1][:-3])
+            return xhdf5.stats(f)
+
+    with phil:
+        other = threading.Thread(target=xhdf5.warm, args=(urls[:5],), kwargs=OPTIONS)
+        other.start()
+        other.join(100)
+        assert not other.is_alive()
+    assert all(c["bytes_fetched"] < 4096 and c["requests"] <= 3 for c in map(found, urls[:5]))  # XRootD: and a byte
+    assert found(urls[7])["bytes_fetched"] > 0
+    raises(OSError, [f"2 of 17 files", "warmed/none.h5: ", "404", "images.h5/none: "], xhdf5.warm,
+           [LOCAL, *urls[5:], f"{base}/warmed/none.h5?key=SECRET", f"{URL}/none"], **OPTIONS)
+    assert all(c["bytes_fetched"] < 4096 for c in map(found, urls))
+    xhdf5.warm([URL], metadata_only=False, **OPTIONS)
+    with xhdf5.open(URL, **OPTIONS) as f:
+        assert digest(f) == expected() and xhdf5.stats(f)["bytes_fetched"] < 4096
+    xhdf5.warm([])
+    raises(TypeError, ["several names, not one (a str)"], xhdf5.warm, URL)
+    raises(TypeError, ["conections"], xhdf5.warm, [URL], conections=3)
+    raises(ValueError, ["newlines"], xhdf5.warm, [URL + "\nhttps://other/x"])
 
 
 def stats():

@@ -141,10 +141,10 @@ def xarray_engine():
     for i in range(-(len(here.time) // -step)):
         here.isel(time=slice(i * step, (i + 1) * step)).to_netcdf(f"{DATA}/part{i}.nc", engine="h5netcdf")
         parts.append(f"{SERVER}/part{i}.nc")
-    for parallel in (False, True):
-        xhdf5.expect(parts)
-        with xarray.open_mfdataset(parts, engine="xhdf5", parallel=parallel) as many:
-            assert (many.tas.values == here.tas.values).all()
+    for names in (parts, xhdf5.expect(parts)):
+        for parallel in (False, True):
+            with xarray.open_mfdataset(names, engine="xhdf5", parallel=parallel) as many:
+                assert (many.tas.values == here.tas.values).all()
     try:
         xarray.open_dataset(f"{SERVER}/climate.nc", engine="xhdf5", conections=4)
     except TypeError as e:

@@ -19,7 +19,7 @@ import warm_python  # noqa: E402
 
 subprocess.Popen = warm_python.ORDINARY_POPEN    # in whose processes no libhdf5 is loaded before h5py or xhdf5 is
 
-CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "expecting", "bytes_file", "stats", "commit",
+CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "expecting", "warming", "bytes_file", "stats", "commit",
          "discard", "enabled",
          "enabled_local", "enabled_low", "threads",
          "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "unfit_hdf5", "wrong_path",
@@ -28,8 +28,8 @@ TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has
 INSTALLED = ("command",)  # what a build directory has not
 COMPILES = ("unfit_hdf5",)  # what takes a compiler
 # what depends on the h5py
-BRIEF = ("imported_first", "options", "prefetch", "expecting", "bytes_file", "commit", "discard", "loader_fork_open", "wrong_path",
-         "plugin_paths", "enabled_local", "enabled_low")
+BRIEF = ("imported_first", "options", "prefetch", "expecting", "warming", "bytes_file", "commit", "discard", "loader_fork_open",
+         "wrong_path", "plugin_paths", "enabled_local", "enabled_low")
 # HDF5 2.2, and an h5f that is not linked with it
 FORKY = ("imported_first", "enabled_local", "enabled_low", "stats", "wrong_path")
 

@@ -209,13 +209,14 @@ def where_it_hangs(pid):
     return "\n".join(said)
 
 
-def run(argv, env, timeout=120, cwd=None):
-    """Runs a command; returns (exit status, stdout, stderr) as text that survives any bytes. Of one that does not end
-    within |timeout| seconds it prints where it hangs, and raises subprocess.TimeoutExpired."""
-    with subprocess.Popen([str(a) for a in argv], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, cwd=cwd) as child:
+def run(argv, env, timeout=120, cwd=None, text=None):
+    """Runs a command; returns (exit status, stdout, stderr) as text that survives any bytes. |text|: its input.
+    Of one that does not end within |timeout| seconds it prints where it hangs, and raises subprocess.TimeoutExpired."""
+    stdin = subprocess.DEVNULL if text is None else subprocess.PIPE
+    with subprocess.Popen([str(a) for a in argv], env=env, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          cwd=cwd) as child:
         try:
-            out, err = child.communicate(timeout=timeout)
+            out, err = child.communicate(None if text is None else text.encode(), timeout=timeout)
         except subprocess.TimeoutExpired:
             for line in where_it_hangs(child.pid).splitlines():
                 print(f"# {line}", flush=True)

@@ -59,9 +59,9 @@ static enum xh_state opening(struct doctor *d)
     }
     xh_report_say(r, "superblock version %u, opened in %.0f ms", l->superblock, l->opened_ms);
     if (l->user_block)
-        xh_report_say(r, "behind a user block of %s", xh_tool_size(l->user_block, a));
+        xh_report_say(r, "behind a user block of %s", xh_size_text(l->user_block, a));
     if (l->page_bytes)
-        xh_report_say(r, "space in pages of %s", xh_tool_size(l->page_bytes, a));
+        xh_report_say(r, "space in pages of %s", xh_size_text(l->page_bytes, a));
     else
         xh_report_say(r, "space not paged");
     xh_report_count(r, "superblock", l->superblock);
@@ -78,9 +78,9 @@ static enum xh_state metadata(struct doctor *d)
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     xh_report_say(r, "%" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " attribute%s: %s of metadata", l->groups,
                   XH_S(l->groups), l->datasets, XH_S(l->datasets), l->attributes, XH_S(l->attributes),
-                  xh_tool_size(l->metadata_bytes, a));
+                  xh_size_text(l->metadata_bytes, a));
     xh_report_say(r, "all of it read in %.0f ms with %" PRIu64 " request%s, %s", l->walked_ms, l->requests,
-                  XH_S(l->requests), xh_tool_size(l->fetched_bytes, a));
+                  XH_S(l->requests), xh_size_text(l->fetched_bytes, a));
     if (l->cut)
         xh_report_say(r, "there is more: this is what was seen in the time");
     xh_report_count(r, "groups", l->groups);
@@ -96,7 +96,7 @@ static enum xh_state metadata(struct doctor *d)
     double in_head = l->between_bytes ? 100.0 * (double)l->head_bytes / (double)l->between_bytes : 100;
     xh_report_say(
         r, "with free space it is %s, in %" PRIu64 " place%s; %.0f %% of that is in the first %s, which opening brings",
-        xh_tool_size(l->between_bytes, a), l->places, XH_S(l->places), in_head, xh_tool_size(d->o->head_bytes, b));
+        xh_size_text(l->between_bytes, a), l->places, XH_S(l->places), in_head, xh_size_text(d->o->head_bytes, b));
     xh_report_count(r, "places", l->places);
     xh_report_count(r, "around_data_bytes", l->between_bytes);
     xh_report_number(r, "percent_in_head", in_head);
@@ -122,7 +122,7 @@ static enum xh_state datasets(struct doctor *d)
         xh_report_count(r, "bytes", f->bytes);
         xh_report_step(r, "dataset", XH_STATE_NOTE);
     }
-    xh_report_say(r, "%s of data", xh_tool_size(l->data_bytes, a));
+    xh_report_say(r, "%s of data", xh_size_text(l->data_bytes, a));
     if (l->flawed)
         xh_report_say(r, "%" PRIu64 " of the datasets %s slow to read, or not readable here", l->flawed,
                       l->flawed == 1 ? "is" : "are");

@@ -98,7 +98,7 @@ static int look_beside(struct doctor *d, int image, const char *what, const char
     const char *wrong = read_head(image, &h, &file_bytes, &mtime_s);
     int other = !wrong && (file_bytes != d->size || (d->date_s > 0 && mtime_s != d->date_s));
     xh_report_text(r, name, wrong ? "damaged" : other ? "of another version" : "good");
-    xh_report_say(r, "%s of %s%s%s", what, xh_tool_size(a.reply.range.total, size),
+    xh_report_say(r, "%s of %s%s%s", what, xh_size_text(a.reply.range.total, size),
                   wrong   ? ": "
                   : other ? ", of another version of the file"
                           : "",

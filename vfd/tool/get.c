@@ -20,7 +20,7 @@
 #include "../../cache/cache.h"
 #include "../../cache/base/files.h"
 #include "../../cache/base/sha256.h"
-#include "progress.h"
+#include "../../cache/base/progress.h"
 #include "tool.h"
 #include "verbs.h"
 #include "whole.h"
@@ -102,8 +102,8 @@ static int has_room(const struct download *d)
     uint64_t room = (uint64_t)v.f_bavail * v.f_frsize;
     if (room >= d->size - d->at)
         return 1;
-    xh_tool_fail(0, "%s: there is room for %s, and %s are still to come", d->to, xh_tool_size(room, a),
-                 xh_tool_size(d->size - d->at, b));
+    xh_tool_fail(0, "%s: there is room for %s, and %s are still to come", d->to, xh_size_text(room, a),
+                 xh_size_text(d->size - d->at, b));
     return 0;
 }
 
@@ -234,7 +234,7 @@ static int get_file(struct download *d)
     if ((code = open_part(d)) != 0)
         return code;
     if (d->at)
-        fprintf(stderr, "%s: %s are there already\n", d->to, xh_tool_size(d->at, size));
+        fprintf(stderr, "%s: %s are there already\n", d->to, xh_size_text(d->at, size));
     if (d->f && !has_room(d))
         return XH_EXIT_FAILED;
     if ((code = d->f ? fetch(d) : fetch_whole(d)) != XH_EXIT_OK || (d->f && (code = confirm(d)) != XH_EXIT_OK) ||

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../inside.h"
 #include "../xhdf5.h"
 
 /* Keeps the first entry that was pushed; it names the cause, in the driver's words if the driver failed. */
@@ -53,6 +54,19 @@ int xh_h5_open(const char *url, const struct xh_options *o, hid_t *out, struct x
     if (rc == 0)
         *out = file;
     return rc;
+}
+
+int xh_h5_expect(const char *url, const struct xh_options *o)
+{
+    hid_t fapl = access_list(o);
+    int will = fapl >= 0 && H5FDxhdf5_expect(url, fapl) > 0;
+    xh_h5_close(fapl);
+    return will;
+}
+
+struct xh_file *xh_h5_cache(hid_t file)
+{
+    return xh_inside_cache(file);
 }
 
 void xh_h5_close(hid_t id)

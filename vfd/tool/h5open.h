@@ -6,9 +6,18 @@
 
 #include "../../cache/base/options.h"
 
+struct xh_file;
+
 /* Opens |url| for reading with all of |o|, and switches HDF5's own error printing off. Returns 0, or a negative code
  * with |err| set to what the driver or HDF5 said. Owns: the caller closes |*out|. Blocks. */
 int xh_h5_open(const char *url, const struct xh_options *o, hid_t *out, struct xh_err *err);
+
+/* |url| will be opened with |o|: it is opened ahead (H5FDxhdf5_expect). Returns 0 when there is no room for it now, or
+ * it cannot be. Never fails. */
+int xh_h5_expect(const char *url, const struct xh_options *o);
+
+/* Returns the cache's part of the open |file|, or NULL. Owns: |file|. */
+struct xh_file *xh_h5_cache(hid_t file);
 
 /* Sets |err| to "|what|: " and the first cause on HDF5's error stack. Returns |code|. */
 int xh_h5_error(struct xh_err *err, int code, const char *what);

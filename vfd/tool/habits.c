@@ -373,7 +373,7 @@ enum xh_state xh_doctor_throughput(struct doctor *d)
     }
     if (d->rtt_ms > 5 && rate[0] < 0.6 * d->bytes_per_s)
         xh_report_say(r, "one is held up by its window, %s a round trip",
-                      xh_tool_size((uint64_t)(rate[0] * d->rtt_ms / 1e3), a));
+                      xh_size_text((uint64_t)(rate[0] * d->rtt_ms / 1e3), a));
     advise_throughput(d, n, rate, tried);
     return XH_STATE_OK;
 }

@@ -19,7 +19,7 @@ static const char help[] =
     "  xhdf5 mount URL DIR  shows it in a directory, to be read by any program\n"
     "\n"
     "  xhdf5 cache ls       lists the shadows: what is kept of which remote file\n"
-    "  xhdf5 cache warm     fetches a file's metadata and data before they are needed\n"
+    "  xhdf5 cache warm     fetches files' metadata and data before they are needed\n"
     "  xhdf5 cache verify   compares what is kept with the server's bytes\n"
     "  xhdf5 cache rm       removes shadows\n"
     "  xhdf5 publish        puts metadata images beside files, so that others read them faster from afar\n"
@@ -42,10 +42,14 @@ static const struct xh_verb verbs[] = {
 static int options(struct xh_options *o)
 {
     struct xh_err err = {0};
+    enum xh_progress_mode progress;
     xh_options_defaults(o);
     if (xh_options_from_env(o, &err) ||
-        xh_options_from_string(o, getenv("HDF5_DRIVER_CONFIG"), "HDF5_DRIVER_CONFIG", &err))
+        xh_options_from_string(o, getenv("HDF5_DRIVER_CONFIG"), "HDF5_DRIVER_CONFIG", &err) ||
+        xh_progress_by(o->progress, &progress, &err))
         return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text);
+    if (progress == XH_PROGRESS_OFF)
+        xh_progress_silence();
     /* The driver is linked in. HDF5 must not look for another one, nor give this one the options that are in |o|
      * already. */
     unsetenv("HDF5_DRIVER");

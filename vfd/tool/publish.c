@@ -21,7 +21,7 @@
 #include "../../cache/source/metaimage.h"
 #include "bake.h"
 #include "pack.h"
-#include "progress.h"
+#include "../../cache/base/progress.h"
 #include "tool.h"
 #include "verbs.h"
 
@@ -208,16 +208,16 @@ static int start(const struct work *w, int from, int to)
 static void report_made(const struct work *w, const struct xh_baked *b, const char *path)
 {
     char a[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
-    const char *size = xh_tool_size(b->sidecar_bytes, c);
+    const char *size = xh_size_text(b->sidecar_bytes, c);
     if (b->body) {
-        printf("%s: its %s in %s (%s), %.2f times less\n", path, xh_tool_size(b->file_bytes, a), size, b->text,
+        printf("%s: its %s in %s (%s), %.2f times less\n", path, xh_size_text(b->file_bytes, a), size, b->text,
                (double)b->file_bytes / (double)b->sidecar_bytes);
         if (w->verb == DRY)
             printf("  where the link is what readers wait for, they would read it in %.0f %% of the time\n",
                    100.0 * (double)b->sidecar_bytes / (double)b->file_bytes);
         return;
     }
-    printf("%s: %s of metadata in %s, %.2f %% of the file\n", path, xh_tool_size(b->image_bytes, a), size,
+    printf("%s: %s of metadata in %s, %.2f %% of the file\n", path, xh_size_text(b->image_bytes, a), size,
            100.0 * (double)b->sidecar_bytes / (double)b->file_bytes);
     if (w->verb == DRY)
         printf("  it lies in %" PRIu64 " pieces; a reader who wants all of it would ask for one\n", b->extents);
@@ -238,7 +238,7 @@ static void report(const struct work *w, const struct xh_baked *b, int terminal)
         fputs("\r\033[K", stderr);
     switch (b->as) {
     case XH_BAKED_MADE: report_made(w, b, path); break;
-    case XH_BAKED_FRESH: printf("%s: %s is up to date (%s)\n", path, what, xh_tool_size(b->sidecar_bytes, a)); break;
+    case XH_BAKED_FRESH: printf("%s: %s is up to date (%s)\n", path, what, xh_size_text(b->sidecar_bytes, a)); break;
     case XH_BAKED_GONE: printf("%s: %s is removed\n", path, what); break;
     case XH_BAKED_NONE:
         if (is_missed(w, b))

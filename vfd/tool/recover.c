@@ -76,8 +76,8 @@ static int list_one(void *ctx, const struct xh_left *l)
     if (to->n++ == 0)
         printf("%-16s %-19s %11s %11s  %-17s  %s\n", "ID", "SINCE", "SIZE", "WRITTEN", "STATE", "URL");
     date_of(l->since_s, date, sizeof date);
-    printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, whole ? xh_tool_size(l->size, size) : "-",
-           whole ? xh_tool_size(l->written_bytes, written) : "-", state_of(l),
+    printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, whole ? xh_size_text(l->size, size) : "-",
+           whole ? xh_size_text(l->written_bytes, written) : "-", state_of(l),
            l->url ? xh_tool_shown(l->url, url, sizeof url) : "-");
     if (l->why && *l->why)
         printf("                 %s\n", xh_tool_name(l->why, why, sizeof why));

@@ -58,9 +58,9 @@ static void print_line(const struct xh_image_info *i, unsigned n)
         printf("%11s %11s %11s %8s %11s %7s  %s (unusable: %s)\n", "-", "-", "-", "-", "-", "-", i->name, i->flaw);
         return;
     }
-    printf("%11s %11s %11s %8" PRIu64 " %11s %7u  %s  %s\n", xh_tool_size(i->origin_bytes, size),
-           xh_tool_size(i->meta_bytes, meta), xh_tool_size(i->raw_bytes, raw), i->meta_pages + i->raw_pages,
-           xh_tool_size(i->hit_bytes, hits), i->readers, xh_tool_plain(i->validator, version, sizeof version),
+    printf("%11s %11s %11s %8" PRIu64 " %11s %7u  %s  %s\n", xh_size_text(i->origin_bytes, size),
+           xh_size_text(i->meta_bytes, meta), xh_size_text(i->raw_bytes, raw), i->meta_pages + i->raw_pages,
+           xh_size_text(i->hit_bytes, hits), i->readers, xh_tool_plain(i->validator, version, sizeof version),
            xh_tool_plain(i->url_shown, url, sizeof url));
 }
 
@@ -160,7 +160,7 @@ static int rm(int argc, char **argv, const struct xh_options *o)
     if (r.url && r.removed + r.used + r.failed == 0)
         return xh_tool_fail(XH_EXIT_FAILED, "there is no shadow of %s; xhdf5 cache ls lists those that there are",
                             xh_tool_shown(r.url, shown, sizeof shown));
-    printf("%u removed (%s)", r.removed, xh_tool_size(r.bytes, size));
+    printf("%u removed (%s)", r.removed, xh_size_text(r.bytes, size));
     if (r.used)
         printf(", %u in use", r.used);
     putchar('\n');
@@ -171,8 +171,8 @@ static int rm(int argc, char **argv, const struct xh_options *o)
 
 static const char help[] =
     "xhdf5 cache ls [--json]                       what is kept of which remote file\n"
-    "xhdf5 cache warm URL [--dataset PATH]... [--metadata-only]\n"
-    "                                              fetches a file before it is needed\n"
+    "xhdf5 cache warm URL... | - [--dataset PATH]... [--metadata-only] [--json]\n"
+    "                                              fetches files before they are needed\n"
     "xhdf5 cache verify URL                        compares what is kept with the server's bytes\n"
     "xhdf5 cache rm URL | --all                    removes shadows that nobody has open\n"
     "\n"

@@ -7,7 +7,7 @@
 #include "../../cache/base/now.h"
 #include "json.h"
 #include "look.h"
-#include "progress.h"
+#include "../../cache/base/progress.h"
 #include "tool.h"
 #include "verbs.h"
 
@@ -53,7 +53,7 @@ static void print_lines(const struct xh_look *l, const struct times *t)
     if (l->user_block)
         printf(", behind a user block of %" PRIu64 " bytes", l->user_block);
     if (l->page_bytes)
-        printf("\nspace       in pages of %s: metadata lies together\n", xh_tool_size(l->page_bytes, a));
+        printf("\nspace       in pages of %s: metadata lies together\n", xh_size_text(l->page_bytes, a));
     else
         puts("\nspace       not paged");
     printf("objects     %" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " named type%s, %" PRIu64
@@ -62,9 +62,9 @@ static void print_lines(const struct xh_look *l, const struct times *t)
            XH_S(l->attributes));
     if (l->unread)
         printf("unread      %" PRIu64 " object%s that HDF5 cannot read\n", l->unread, XH_S(l->unread));
-    printf("metadata    %s in headers, indexes and heaps\n", xh_tool_size(l->metadata_bytes, a));
+    printf("metadata    %s in headers, indexes and heaps\n", xh_size_text(l->metadata_bytes, a));
     printf("reading     opened in %.0f ms; all metadata in %.0f ms with %" PRIu64 " request%s, %s\n", t->opened_ms,
-           t->walked_ms, l->requests, XH_S(l->requests), xh_tool_size(l->fetched_bytes, a));
+           t->walked_ms, l->requests, XH_S(l->requests), xh_size_text(l->fetched_bytes, a));
 }
 
 struct seen {
@@ -94,7 +94,7 @@ static int stat_url(const char *url, int json, const struct xh_options *o)
     xh_tool_shown(url, shown, sizeof shown);
     if (!json)
         printf("url         %s\nsize        %" PRIu64 " bytes (%s)\nversion     %s\n", shown, xh_cache_size(f),
-               xh_tool_size(xh_cache_size(f), a), xh_cache_validator(f));
+               xh_size_text(xh_cache_size(f), a), xh_cache_validator(f));
     began = xh_now_ns();
     xh_progress_begin(&s.progress, "metadata", 0, "objects");
     int rc = xh_look(&l, url, o, &err);

@@ -261,8 +261,11 @@ int xh_survey_walk(struct xh_survey *s, const char *url, const struct xh_options
         rc = visit(&w, "/") ? xh_h5_error(err, XH_E_SYS, "its objects cannot be walked") : visit_paths(&w, err);
         if (w.nomem)
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory: %s has too many chunks", shown);
+        s->nraw = xh_ranges_join(s->raw, s->nraw, 0);
+        struct xh_file *f = rc == 0 && s->walked ? xh_h5_cache(w.file) : NULL;
+        if (f)
+            rc = s->walked(s->ctx, s, f, err);
         H5Fclose(w.file);
     }
-    s->nraw = xh_ranges_join(s->raw, s->nraw, 0);
     return rc;
 }

@@ -6,6 +6,8 @@
 #include "../../cache/base/extent.h"
 #include "../../cache/base/options.h"
 
+struct xh_file;
+
 struct xh_survey {
     /* Set by the caller. */
     const char *const *paths; /* datasets or groups whose raw data is wanted; if there are none, see |all| */
@@ -13,6 +15,9 @@ struct xh_survey {
     int all; /* 1: the raw data of all datasets is wanted */
     int exact; /* 1: raw data is located to the byte, and no values are read */
     void (*progress)(void *ctx, uint64_t objects);
+    /* NULL, or called once all is walked, with the cache's part of the file while HDF5 has it open. The ranges are as
+     * they will be. Returns 0, or a negative code with |err| set: that is the walk's. */
+    int (*walked)(void *ctx, struct xh_survey *s, struct xh_file *f, struct xh_err *err);
     void *ctx;
 
     /* Set by xh_survey_walk. */

@@ -69,18 +69,28 @@ int xh_tool_options(const char *command, const char *help, int argc, char **argv
     return -1;
 }
 
-const char *xh_tool_url(const char *command, int argc, char **argv, int words)
+const char *xh_tool_no_url(const char *name, char out[XH_WHY_BYTES])
 {
     char shown[200], say[400];
-    if (optind >= argc || optind + words < argc)
-        xh_tool_usage(command, "one URL is wanted");
-    else if (!xh_cache_is_url(argv[optind]))
-        xh_tool_usage(command, "\"%s\" is no URL: %s", xh_mistaken_shown(argv[optind], shown, sizeof shown),
-                      *xh_mistaken(argv[optind], say, sizeof say)
-                          ? say
-                          : "it begins with neither https://, http:// nor s3://");
-    else
-        return argv[optind];
+    snprintf(out, XH_WHY_BYTES, "\"%s\" is no URL: %s", xh_mistaken_shown(name, shown, sizeof shown),
+             *xh_mistaken(name, say, sizeof say) ? say : "it begins with neither https://, http:// nor s3://");
+    return out;
+}
+
+const char *xh_tool_is_url(const char *command, const char *name)
+{
+    char why[XH_WHY_BYTES];
+    if (xh_cache_is_url(name))
+        return name;
+    xh_tool_usage(command, "%s", xh_tool_no_url(name, why));
+    return NULL;
+}
+
+const char *xh_tool_url(const char *command, int argc, char **argv, int words)
+{
+    if (optind < argc && optind + words >= argc)
+        return xh_tool_is_url(command, argv[optind]);
+    xh_tool_usage(command, "one URL is wanted");
     return NULL;
 }
 
@@ -89,22 +99,6 @@ int xh_tool_end(int code)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
     return xh_tool_fail(XH_EXIT_FAILED, "standard output cannot be written: %s", strerror(errno));
-}
-
-const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT])
-{
-    static const char unit[] = "KMGTPE";
-    double n = (double)bytes / 1024;
-    int u = 0;
-    while (n >= 1023.95 && u < 5) {
-        n /= 1024;
-        u++;
-    }
-    if (bytes < 1024)
-        snprintf(buf, XH_SIZE_TEXT, "%u B", (unsigned)bytes);
-    else
-        snprintf(buf, XH_SIZE_TEXT, "%.1f %ciB", n, unit[u]);
-    return buf;
 }
 
 const char *xh_tool_plain(const char *text, char *out, size_t size)

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../../cache/base/progress.h"
+
 enum {
     XH_EXIT_OK = 0,
     XH_EXIT_NO = 1,     /* done, and the answer is no: in use, different, not everything kept */
@@ -21,6 +23,13 @@ int xh_tool_usage(const char *command, const char *fmt, ...) __attribute__((form
 /* Returns the one URL of a command. Behind it there may be at most |words| more words, from optind on. Prints a usage
  * error and returns NULL when there is no URL, or too many words. */
 const char *xh_tool_url(const char *command, int argc, char **argv, int words);
+
+/* Returns |name| if it is a URL; else prints a usage error and returns NULL. */
+const char *xh_tool_is_url(const char *command, const char *name);
+
+/* Sets |out| to why |name| is no URL. Returns |out|. */
+#define XH_WHY_BYTES 620
+const char *xh_tool_no_url(const char *name, char out[XH_WHY_BYTES]);
 
 /* An option of a command. With a flag, that becomes 1; with a place for a value, the value goes there. With both it may
  * come without a value. */
@@ -44,10 +53,6 @@ int xh_tool_end(int code);
 
 /* Read, compared or written at once: one large request, and little memory. */
 #define XH_BATCH_BYTES (16u << 20)
-
-/* Writes "12.3 MiB"; whole bytes below 1 KiB. Returns |buf|. */
-#define XH_SIZE_TEXT 16
-const char *xh_tool_size(uint64_t bytes, char buf[XH_SIZE_TEXT]);
 
 /* The plural ending for |n|. */
 #define XH_S(n) ((n) == 1 ? "" : "s")

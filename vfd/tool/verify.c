@@ -9,7 +9,7 @@
 
 #include "../../cache/cache.h"
 #include "../../cache/shadow/image.h"
-#include "progress.h"
+#include "../../cache/base/progress.h"
 #include "tool.h"
 #include "verbs.h"
 
@@ -163,7 +163,7 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
     }
     if (c.differ > SHOWN_MOST)
         printf("and %" PRIu64 " more\n", c.differ - SHOWN_MOST);
-    printf("%s: %" PRIu64 " pages (%s) checked, %" PRIu64 " differ", shown, c.checked, xh_tool_size(c.bytes, size),
+    printf("%s: %" PRIu64 " pages (%s) checked, %" PRIu64 " differ", shown, c.checked, xh_size_text(c.bytes, size),
            c.differ);
     if (c.gone)
         printf(", %" PRIu64 " left the shadow meanwhile", c.gone);

@@ -1,47 +1,84 @@
-/* xhdf5 cache warm: brings a file into the shadow before it is needed.
+/* xhdf5 cache warm: brings files into the shadow before they are needed.
  *
- * Everything fetched is kept as long as no raw data counts as a stream, so stream_bytes gets its largest value. HDF5
- * walks through the metadata (survey.h). Raw data is read here, without HDF5 and its filters. Two threads take batches
- * of pages in turn, so that the link stays busy while one of them starts its next batch. At the end the pages in the
- * shadow are counted: a full shadow drops pages silently. */
+ * Of several files the next ones are opened ahead (H5FDxhdf5_expect), so that all take the round trips of a few. HDF5
+ * walks through their metadata one after the other (survey.h). A small file comes whole, with the opening that HDF5 has
+ * of it.
+ *
+ * Everything fetched is kept as long as no raw data counts as a stream, so stream_bytes gets its largest value. Raw
+ * data is read here, without HDF5 and its filters. Two threads take batches of pages in turn, so that the link stays
+ * busy while one of them starts its next batch. At the end the pages in the shadow are counted: a full shadow drops
+ * pages silently. */
+#include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../cache/cache.h"
+#include "../../cache/base/table.h"
 #include "../../cache/shadow/image.h"
-#include "progress.h"
+#include "h5open.h"
+#include "json.h"
+#include "../../cache/base/progress.h"
 #include "survey.h"
 #include "tool.h"
 #include "verbs.h"
 
-/* With --metadata-only a file comes whole only where that is hardly more than what it was asked for. */
-#define METADATA_WHOLE_BYTES (4u << 20)
+/* A file of at most so many bytes is kept whole, also with --metadata-only: to leave its data out would hardly save
+ * anything. */
+#define SMALL_BYTES (4u << 20)
+#define LIST_MOST 1000000u /* URLs of a list */
 #define BATCH_EXTENTS (XH_BATCH_BYTES / XH_PAGE_BYTES)
 
+static const char command[] = "xhdf5 cache warm";
 static const char help[] =
-    "xhdf5 cache warm URL [--dataset PATH]... [--metadata-only]\n"
+    "xhdf5 cache warm URL... | - [--dataset PATH]... [--metadata-only] [--json]\n"
     "\n"
-    "Fetches the file at URL into the shadow, so that programs that open it later send one or two requests:\n"
-    "all its metadata, chunk indexes included, and the raw data of all its datasets.\n"
+    "Fetches the files at the URLs into the shadow, so that programs that open them later send one or two requests\n"
+    "for each: all its metadata, chunk indexes included, and the raw data of all its datasets. With - the URLs\n"
+    "are read from standard input, one a line; blank lines, and those that begin with #, are passed over. The next\n"
+    "files are opened while one is fetched. If one file cannot be fetched, the others are all the same.\n"
     "\n"
     "  --dataset PATH    raw data of this dataset alone, or of the datasets below this group; may be repeated\n"
-    "  --metadata-only   no raw data\n"
+    "  --metadata-only   no raw data, except that of files of up to 4 MiB, which come whole\n"
+    "  --json            one array\n"
     "\n"
     "Raw data that is larger than the shadow's budget (option shadow_budget_bytes) is not fetched.\n"
     "\n"
-    "Exit codes: 0 all that was asked for is in the shadow; 1 not all found room; 2 wrong usage; 3 it could not\n"
-    "be fetched, or cannot be shared.\n";
+    "Exit codes: 0 all that was asked for is in the shadow; 1 not all found room; 2 wrong usage; 3 a file could\n"
+    "not be fetched, or cannot be shared.\n";
 
+/* What is wanted of each file. */
 struct wish {
-    const char *url;
-    char shown[1024];
     const char **paths;
     size_t npaths;
     int metadata_only;
+    int many;  /* 1: of several files */
+    int shows; /* 1: progress is shown: of one file its bytes, of several how many are done */
 };
+
+/* What became of one. */
+struct outcome {
+    char shown[1024];
+    int code;        /* an exit code */
+    char why[1600];  /* "", or why not all is kept */
+    uint64_t objects, datasets, elsewhere, unread, meta_bytes, raw_bytes;
+};
+
+static int fail(struct outcome *out, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Returns |code|. */
+static int fail(struct outcome *out, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(out->why, sizeof out->why, fmt, ap);
+    va_end(ap);
+    return out->code = code;
+}
 
 /* ---- raw data ------------------------------------------------------------------------------- */
 
@@ -49,6 +86,8 @@ struct fetching {
     struct xh_file *f;
     const struct xh_range *raw; /* within the file */
     size_t n;
+    enum xh_kind kind;
+    int quiet;
 
     pthread_mutex_t lock; /* guards the rest */
     size_t at;            /* the next range, of which |taken| bytes are taken */
@@ -87,11 +126,12 @@ static void *fetch(void *ctx)
     pthread_mutex_lock(&g->lock);
     for (size_t n; ready && rc == 0 && (n = take(g, ext, buf)) > 0;) {
         pthread_mutex_unlock(&g->lock);
-        rc = xh_cache_read(g->f, XH_KIND_RAW, ext, n, &err);
+        rc = xh_cache_read(g->f, g->kind, ext, n, &err);
         pthread_mutex_lock(&g->lock);
         for (size_t i = 0; rc == 0 && i < n; i++)
             g->done += ext[i].len;
-        xh_progress_at(&g->progress, g->done);
+        if (!g->quiet)
+            xh_progress_at(&g->progress, g->done);
     }
     if (rc && g->err.code == 0)
         g->err = err;
@@ -119,22 +159,27 @@ static size_t clip(struct xh_range *r, size_t n, uint64_t size)
     return n;
 }
 
-static int fetch_raw(struct xh_file *f, const struct xh_range *raw, size_t n, struct xh_err *err)
+/* Small and quiet: by the caller alone. */
+static int fetch_raw(struct fetching *g, int quiet, struct xh_err *err)
 {
-    struct fetching g = {.f = f, .raw = raw, .n = n, .lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_t thread[2]; /* one is at its local work while the other waits */
-    int began = 0;
-    xh_progress_begin(&g.progress, "raw data", sum(raw, n), NULL);
-    while (began < (int)(sizeof thread / sizeof *thread) && pthread_create(&thread[began], NULL, fetch, &g) == 0)
+    const uint64_t bytes = sum(g->raw, g->n);
+    int began = 0, most = bytes > SMALL_BYTES ? (int)(sizeof thread / sizeof *thread) : 0;
+    pthread_mutex_init(&g->lock, NULL);
+    g->quiet = quiet;
+    if (!quiet)
+        xh_progress_begin(&g->progress, "raw data", bytes, NULL);
+    while (began < most && pthread_create(&thread[began], NULL, fetch, g) == 0)
         began++;
     if (began == 0)
-        fetch(&g);
+        fetch(g);
     while (began)
         pthread_join(thread[--began], NULL);
-    xh_progress_end(&g.progress, g.done);
-    if (g.err.code)
-        *err = g.err;
-    return g.err.code;
+    if (!quiet)
+        xh_progress_end(&g->progress, g->done);
+    if (g->err.code)
+        *err = g->err;
+    return g->err.code;
 }
 
 /* ---- what stayed ---------------------------------------------------------------------------- */
@@ -163,114 +208,281 @@ static void count(struct xh_image *m, const struct xh_range *raw, size_t n, uint
     }
 }
 
-/* Prints what is in the shadow now. Returns the exit code. */
-static int report(const struct wish *w, const struct xh_options *o, struct xh_file *f, const struct xh_survey *s,
-                  int too_large)
+/* Says in |out| what is in the shadow now. */
+static int report(struct outcome *out, const char *url, const struct xh_options *o, struct xh_file *f,
+                  const struct xh_survey *s, int too_large)
 {
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
     uint64_t wanted = sum(s->raw, s->nraw), budget, taken;
     struct stayed now;
-    char *kept_as = xh_cache_kept_as(f), *object = xh_cache_object(w->url, o);
+    char *kept_as = xh_cache_kept_as(f), *object = xh_cache_object(url, o);
     struct xh_image *m = kept_as && object ? xh_image_open(o, object, kept_as, xh_cache_size(f)) : NULL;
     free(object);
     free(kept_as);
     if (!m)
-        return xh_tool_fail(XH_EXIT_FAILED,
-                            "%s: there is no shadow that other processes could use: the shadow's directory is not "
-                            "usable (XHDF5_LOG=shadow says why), the option shadow is off, or the server names no "
-                            "version of the file that proves its bytes (a weak ETag; or the file was changed within "
-                            "the last minute: try again when that is over)",
-                            w->shown);
+        return fail(out, XH_EXIT_FAILED,
+                    "%s: there is no shadow that other processes could use: the shadow's directory is not "
+                    "usable (XHDF5_LOG=shadow says why), the option shadow is off, or the server names no "
+                    "version of the file that proves its bytes (a weak ETag; or the file was changed within "
+                    "the last minute: try again when that is over)",
+                    out->shown);
     count(m, s->raw, s->nraw, xh_cache_size(f), &now);
     xh_image_close(m);
-    printf("%s: %" PRIu64 " objects; the shadow holds %s of metadata, %s of raw data\n", w->shown, s->objects,
-           xh_tool_size(now.meta_bytes, a), xh_tool_size(now.raw_bytes, b));
-    if (s->elsewhere)
-        printf("%" PRIu64 " of %" PRIu64 " datasets have their data in other files (virtual, external): warm those\n",
-               s->elsewhere, s->datasets);
-    if (s->unread)
-        printf("%" PRIu64 " objects or values could not be read by HDF5 and were passed over\n", s->unread);
+    out->objects = s->objects;
+    out->datasets = s->datasets;
+    out->elsewhere = s->elsewhere;
+    out->unread = s->unread;
+    out->meta_bytes = now.meta_bytes;
+    out->raw_bytes = now.raw_bytes;
     xh_image_room(o, &budget, &taken);
     if (too_large)
-        return xh_tool_fail(
-            XH_EXIT_NO,
-            "the raw data is %s, the shadow may hold %s: nothing of it was fetched. Name what is needed "
-            "with --dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
-            xh_tool_size(wanted, a), xh_tool_size(budget, b));
+        return fail(out, XH_EXIT_NO,
+                    "the raw data is %s, the shadow may hold %s: nothing of it was fetched. Name what is needed "
+                    "with --dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
+                    xh_size_text(wanted, a), xh_size_text(budget, b));
     if (now.wanted_bytes < wanted)
-        return xh_tool_fail(XH_EXIT_NO,
-                            "only %s of %s of raw data stayed: the shadow may hold %s. Name what is needed with "
-                            "--dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
-                            xh_tool_size(now.wanted_bytes, a), xh_tool_size(wanted, b), xh_tool_size(budget, c));
-    return XH_EXIT_OK;
+        return fail(out, XH_EXIT_NO,
+                    "only %s of %s of raw data stayed: the shadow may hold %s. Name what is needed with "
+                    "--dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
+                    xh_size_text(now.wanted_bytes, a), xh_size_text(wanted, b), xh_size_text(budget, c));
+    return out->code = XH_EXIT_OK;
+}
+
+/* ---- one file ------------------------------------------------------------------------------- */
+
+struct warming {
+    const struct wish *w;
+    const char *url;
+    const struct xh_options *o;
+    struct outcome *out;
+    struct xh_progress progress;
+    int is_done;
+};
+
+static void on_object(void *ctx, uint64_t objects)
+{
+    struct warming *g = ctx;
+    if (g->w->shows && !g->w->many)
+        xh_progress_at(&g->progress, objects);
+}
+
+/* With the opening that HDF5 has: a small file's bytes are on their way through it, and if no raw data is wanted, there
+ * is nothing left to do. */
+static int walked(void *ctx, struct xh_survey *s, struct xh_file *f, struct xh_err *err)
+{
+    struct warming *g = ctx;
+    const uint64_t size = xh_cache_size(f);
+    int rc = 0, small = size > 0 && size <= SMALL_BYTES && !g->w->npaths;
+    if (small) {
+        xh_survey_free(s);
+        if (!(s->raw = malloc(sizeof *s->raw)))
+            return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+        s->raw[0] = (struct xh_range){0, size};
+        s->nraw = s->room = 1;
+        struct fetching all = {.f = f, .raw = s->raw, .n = 1, .kind = XH_KIND_META};
+        rc = fetch_raw(&all, 1, err);
+    }
+    if (rc == 0 && (small || s->nraw == 0)) {
+        report(g->out, g->url, g->o, f, s, 0);
+        g->is_done = 1;
+    }
+    return rc;
+}
+
+static void options_for(const struct wish *w, const struct xh_options *given, struct xh_options *o)
+{
+    *o = *given;
+    o->stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
+    if (w->metadata_only && o->whole_file_bytes > SMALL_BYTES)
+        o->whole_file_bytes = SMALL_BYTES;
+}
+
+/* |o|: by options_for. */
+static void warm(const struct wish *w, const char *url, const struct xh_options *o, struct outcome *out)
+{
+    struct xh_options exact = *o;
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    uint64_t budget, taken;
+    struct warming g = {.w = w, .url = url, .o = o, .out = out};
+    struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = !w->npaths && !w->metadata_only,
+                          .progress = on_object, .walked = walked, .ctx = &g};
+    if (w->shows && !w->many)
+        xh_progress_begin(&g.progress, "metadata", 0, "objects");
+    int rc = xh_survey_walk(&s, url, o, &err), too_large = 0;
+    if (rc == 0 && w->shows && !w->many)
+        xh_progress_end(&g.progress, s.objects);
+    exact.readahead = 0; /* all wanted ranges are known */
+    if (rc == 0 && !g.is_done && (rc = xh_cache_open(url, &exact, &f, &err)) == 0) {
+        s.nraw = clip(s.raw, s.nraw, xh_cache_size(f));
+        xh_image_room(o, &budget, &taken);
+        too_large = budget && sum(s.raw, s.nraw) > budget;
+        struct fetching raw = {.f = f, .raw = s.raw, .n = s.nraw, .kind = XH_KIND_RAW};
+        if (s.nraw && !too_large)
+            rc = fetch_raw(&raw, w->many || !w->shows, &err);
+        if (rc == 0)
+            report(out, url, o, f, &s, too_large);
+    }
+    if (rc)
+        fail(out, XH_EXIT_FAILED, strstr(err.text, out->shown) ? "%s" : "%s (%s)", err.text, out->shown);
+    if (f)
+        xh_cache_close(f);
+    xh_survey_free(&s);
+}
+
+static void say(const struct wish *w, const struct outcome *out)
+{
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
+    if (out->code != XH_EXIT_FAILED) {
+        printf("%s: %" PRIu64 " objects; the shadow holds %s of metadata, %s of raw data\n", out->shown, out->objects,
+               xh_size_text(out->meta_bytes, a), xh_size_text(out->raw_bytes, b));
+        if (out->elsewhere)
+            printf("%" PRIu64 " of %" PRIu64 " datasets have their data in other files (virtual, external): warm "
+                   "those\n", out->elsewhere, out->datasets);
+        if (out->unread)
+            printf("%" PRIu64 " objects or values could not be read by HDF5 and were passed over\n", out->unread);
+    }
+    if (*out->why)
+        xh_tool_fail(out->code, w->many && !strstr(out->why, out->shown) ? "%s (%s)" : "%s", out->why, out->shown);
+}
+
+static void say_json(const struct outcome *out, size_t before)
+{
+    static const char *const states[] = {[XH_EXIT_OK] = "kept", [XH_EXIT_NO] = "partly", [XH_EXIT_FAILED] = "failed"};
+    json_t *of = json_pack("{so ss so sI sI sI}", "url", xh_json_text(out->shown), "state", states[out->code], "why",
+                           xh_json_text(*out->why ? out->why : NULL), "objects", (json_int_t)out->objects,
+                           "metadata_bytes", (json_int_t)out->meta_bytes, "raw_bytes", (json_int_t)out->raw_bytes);
+    xh_json_print(before ? ",\n " : "[", of);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static void on_object(void *ctx, uint64_t objects)
+struct list {
+    char **url;
+    size_t n, room;
+};
+
+static void list_free(struct list *l)
 {
-    xh_progress_at(ctx, objects);
+    for (size_t i = 0; i < l->n; i++)
+        free(l->url[i]);
+    free(l->url);
 }
 
-static int warm(const struct wish *w, const struct xh_options *given)
+static int list_add(struct list *l, const char *url)
 {
-    struct xh_options o = *given, exact;
-    struct xh_err err = {0};
-    struct xh_progress p;
-    struct xh_file *f = NULL;
-    uint64_t budget, taken;
-    int code = XH_EXIT_FAILED, too_large = 0;
-    struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = !w->npaths && !w->metadata_only,
-                          .progress = on_object, .ctx = &p};
-    if (!o.shadow)
-        return xh_tool_fail(code, "the option shadow is off: there is nothing to warm");
-    o.stream_bytes = xh_opt_rows[XH_OPT_ID_stream_bytes].max;
-    if (w->metadata_only && o.whole_file_bytes > METADATA_WHOLE_BYTES)
-        o.whole_file_bytes = METADATA_WHOLE_BYTES;
-    xh_progress_begin(&p, "metadata", 0, "objects");
-    int rc = xh_survey_walk(&s, w->url, &o, &err);
-    if (rc == 0)
-        xh_progress_end(&p, s.objects);
-    exact = o;
-    exact.readahead = 0; /* all wanted ranges are known */
-    if (rc == 0 && (rc = xh_cache_open(w->url, &exact, &f, &err)) == 0) {
-        s.nraw = clip(s.raw, s.nraw, xh_cache_size(f));
-        xh_image_room(&o, &budget, &taken);
-        too_large = budget && sum(s.raw, s.nraw) > budget;
-        if (s.nraw && !too_large)
-            rc = fetch_raw(f, s.raw, s.nraw, &err);
+    char *copy = l->n < LIST_MOST && xh_grow(l->url, l->room, l->n + 1) == 0 ? strdup(url) : NULL;
+    if (!copy)
+        return xh_tool_fail(XH_EXIT_FAILED, l->n < LIST_MOST ? "out of memory" : "the list has too many URLs");
+    l->url[l->n++] = copy;
+    return 0;
+}
+
+/* Returns 0 or the exit code. */
+static int list_read(struct list *l, FILE *from)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int code = 0;
+    while (code == 0 && getline(&line, &room, from) >= 0) {
+        char *url = line + strspn(line, " \t\r\n");
+        size_t n = strlen(url);
+        while (n && strchr(" \t\r\n", url[n - 1]))
+            url[--n] = '\0';
+        if (*url && *url != '#')
+            code = list_add(l, url);
     }
-    if (rc)
-        xh_tool_fail(code, strstr(err.text, w->shown) ? "%s" : "%s (%s)", err.text, w->shown);
-    else
-        code = report(w, &o, f, &s, too_large);
-    if (f)
-        xh_cache_close(f);
-    xh_survey_free(&s);
+    if (code == 0 && ferror(from))
+        code = xh_tool_fail(XH_EXIT_FAILED, "standard input cannot be read");
+    free(line);
     return code;
 }
 
-int xh_tool_warm(int argc, char **argv, const struct xh_options *o)
+/* The URLs of the command line: all are looked at before the first one is fetched. */
+static int list_take(struct list *l, int argc, char **argv)
 {
-    static const char command[] = "xhdf5 cache warm";
+    int code = 0, named = optind < argc;
+    for (; code == 0 && optind < argc; optind++)
+        if (strcmp(argv[optind], "-") == 0)
+            code = list_read(l, stdin);
+        else
+            code = xh_tool_is_url(command, argv[optind]) ? list_add(l, argv[optind]) : XH_EXIT_USAGE;
+    return code == 0 && !named ? xh_tool_usage(command, "a URL is wanted, or - for a list of them") : code;
+}
+
+static int warm_all(struct wish *w, const struct list *l, const struct xh_options *o, int json)
+{
+    struct xh_progress p;
+    struct outcome *out = calloc(1, sizeof *out);
+    char unit[40], why[XH_WHY_BYTES];
+    size_t expected = 0, lacking = 0;
+    int code = XH_EXIT_OK;
+    if (!out)
+        return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
+    w->many = l->n > 1;
+    snprintf(unit, sizeof unit, "of %zu files", l->n);
+    enum xh_progress_mode mode = XH_PROGRESS_AUTO;
+    xh_progress_by(o->progress, &mode, NULL);
+    w->shows = !json || mode == XH_PROGRESS_ON || isatty(STDERR_FILENO);
+    const int shows = w->shows && w->many;
+    if (shows)
+        xh_progress_begin(&p, "warming", 0, unit);
+    for (size_t i = 0; i < l->n; i++) {
+        memset(out, 0, sizeof *out);
+        xh_tool_shown(l->url[i], out->shown, sizeof out->shown);
+        expected = expected > i ? expected : i;
+        while (w->many && expected < l->n &&
+               (!xh_cache_is_url(l->url[expected]) || xh_h5_expect(l->url[expected], o)))
+            expected++;
+        if (xh_cache_is_url(l->url[i]))
+            warm(w, l->url[i], o, out);
+        else
+            fail(out, XH_EXIT_FAILED, "%s", xh_tool_no_url(l->url[i], why));
+        if (shows)
+            xh_progress_clear(&p);
+        if (json)
+            say_json(out, i);
+        else
+            say(w, out);
+        code = out->code > code ? out->code : code;
+        lacking += out->code != XH_EXIT_OK;
+        if (shows)
+            xh_progress_at(&p, i + 1);
+    }
+    if (json)
+        puts(l->n ? "]" : "[]");
+    if (shows)
+        xh_progress_end(&p, l->n);
+    if (w->many && lacking && !json)
+        xh_tool_fail(code, "of %zu files, %zu are not in the shadow as wanted: see above", l->n, lacking);
+    free(out);
+    return code;
+}
+
+int xh_tool_warm(int argc, char **argv, const struct xh_options *given)
+{
     struct wish w = {0};
+    struct list l = {0};
+    struct xh_options o;
+    int json = 0;
     if (!(w.paths = calloc((size_t)argc + 1, sizeof *w.paths)))
         return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
     const struct xh_tool_option options[] = {{"dataset", .value = w.paths, .n = &w.npaths},
-                                             {"metadata-only", .flag = &w.metadata_only}};
+                                             {"metadata-only", .flag = &w.metadata_only},
+                                             {"json", .flag = &json}};
     int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
-    if (code >= 0)
+    if (code < 0)
+        code = w.npaths && w.metadata_only
+                   ? xh_tool_usage(command, "--dataset and --metadata-only exclude each other")
+                   : list_take(&l, argc, argv);
+    else
         goto out;
-    code = XH_EXIT_USAGE;
-    if (!(w.url = xh_tool_url(command, argc, argv, 1)))
-        goto out;
-    if (w.npaths && w.metadata_only)
-        xh_tool_usage(command, "--dataset and --metadata-only exclude each other");
-    else {
-        xh_tool_shown(w.url, w.shown, sizeof w.shown);
-        code = warm(&w, o);
-    }
+    options_for(&w, given, &o);
+    if (code == 0)
+        code = o.shadow ? warm_all(&w, &l, &o, json)
+                        : xh_tool_fail(XH_EXIT_FAILED, "the option shadow is off: there is nothing to warm");
 out:
+    list_free(&l);
     free(w.paths);
     return code;
 }

@@ -416,7 +416,7 @@ enum xh_state xh_doctor_reply(struct doctor *d)
         return XH_STATE_FAILED;
     }
     d->size = p->range.total;
-    xh_report_say(r, "status 206, a file of %s (%" PRIu64 " bytes)", xh_tool_size(d->size, size), d->size);
+    xh_report_say(r, "status 206, a file of %s (%" PRIu64 " bytes)", xh_size_text(d->size, size), d->size);
     if (d->o->endpoints[0])
         xh_report_say(r, "of the endpoints that are set only this one is looked at");
     xh_report_count(r, "size", d->size);

@@ -1,0 +1,35 @@
+/* Ends of waits that the user asks for (Ctrl-C). Nothing here happens unless somebody has said how to ask: see
+ * vfd/python.c.
+ *
+ * Only the process's main thread is interrupted: signals are that one's affair. A wait that may last begins with a
+ * struct xh_wait of zeros, wakes up every XH_INTERRUPT_LOOK_MS, and asks then. A wait that ends so returns XH_E_INTR,
+ * and leaves everything as any other failure does. */
+#ifndef XH_INTERRUPT_H
+#define XH_INTERRUPT_H
+
+#include <stdint.h>
+
+#include "err.h"
+
+#define XH_INTERRUPT_LOOK_MS 100u
+#define XH_INTERRUPT_LOOK_NS (XH_INTERRUPT_LOOK_MS * UINT64_C(1000000))
+
+/* |asks| returns 1 when the wait of this thread, the main one, is to end. |first|: it is asked for the first time in
+ * this wait. It is called without any lock of the driver's, but perhaps with HDF5's. It must not block. */
+void xh_interrupt_by(int (*asks)(int first));
+
+struct xh_wait {
+    uint64_t next_ns;
+    int asked;
+};
+
+/* 1 when a wait of this thread might be interrupted, and so has to wake up now and then. */
+int xh_interrupt_may(void);
+
+/* 1 when |w| is to end. Asks no more often than every XH_INTERRUPT_LOOK_MS. No lock is held. */
+int xh_interrupted(struct xh_wait *w);
+
+/* Sets |err|. Returns XH_E_INTR. */
+int xh_interrupt_error(struct xh_err *err, const char *shown);
+
+#endif

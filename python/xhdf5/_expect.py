@@ -1,0 +1,46 @@
+"""Files that will be opened: the driver opens some of them ahead at a time. Without HDF5, so without h5py's lock."""
+from __future__ import annotations
+
+import collections
+import ctypes
+import os
+import threading
+from typing import Any, Iterable
+
+from ._default import is_url
+from ._hdf5 import Why, plugin
+from ._options import written
+
+_lock = threading.RLock()
+_waiting: collections.deque[tuple[bytes, bytes]] = collections.deque()  # names and options
+
+
+def one(name: bytes, config: bytes) -> bool:
+    """Whether the file is opened ahead now; it is not, where many are."""
+    why = Why()
+    found = plugin.H5FDxhdf5_bytes_expect(name, config, ctypes.byref(why))
+    if found < 0:
+        raise ValueError(why.text.decode(errors="replace"))
+    return bool(found)
+
+
+def more() -> None:
+    """An opening: there may be room for those that wait."""
+    if not _waiting:
+        return
+    with _lock:
+        while _waiting and one(*_waiting[0]):
+            _waiting.popleft()
+
+
+def files(names: Iterable[Any], options: dict[str, Any]) -> list[Any]:
+    """See `xhdf5.expect`."""
+    if isinstance(names, (str, bytes, os.PathLike)):
+        raise TypeError(f"expect takes several names, not one (a {type(names).__name__})")
+    given, config = list(names), written(options).encode()
+    found = [os.fsencode(n) for n in given]
+    with _lock:
+        _waiting.clear()
+        _waiting.extend((n, config) for n in found if is_url(n))
+        more()
+    return given
