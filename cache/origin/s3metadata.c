@@ -156,7 +156,8 @@ static char *ask_container(const struct xh_env *env, const char *relative, const
     else if (token && !(header = line_of("Authorization:", token)))
         *why = "does not fit into memory";
     else
-        text = ask(relative ? CONTAINER : "", relative ? relative : xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+        text = ask(relative ? CONTAINER : "",
+                   relative ? relative : xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
                    0, header, why);
     xh_wipe(token);
     xh_wipe(header);

@@ -286,4 +286,5 @@ class Ros3(Rival):
         return self.checked(workload, path, words, "C", sample)
 
 
-NAMES = {c.name: c for c in (Fsspec, S3fs, Remfile, Netcdf, Download, Rclone, RcloneFull, Xrdcl, Ros3)} | {"mount": Mount}
+NAMES = {c.name: c for c in (Fsspec, S3fs, Remfile, Netcdf, Download, Rclone, RcloneFull, Xrdcl, Ros3)}
+NAMES["mount"] = Mount
