@@ -1797,6 +1797,26 @@ Test(read, a_repeat_inside_the_room_does_not_undo_the_hints_behind_it, .timeout 
     xh_cache_close(f);
 }
 
+/* HDF5 reads a chunk anew for each sample in it. */
+Test(read, a_chunk_that_was_named_once_is_there_for_all_its_reads, .timeout = 50)
+{
+    struct xh_range r[20];
+    struct xh_stats s;
+    struct xh_file *f = open_test("shadow=off,readahead=off");
+    for (unsigned i = 0; i < 20; i++)
+        r[i] = (struct xh_range){16384 + (uint64_t)i * 140000, 70000};
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, 20), 20);
+    for (unsigned i = 0; i < 60; i++) {
+        drain();
+        for (uint64_t off = 0; off < 70000; off += HINT_BYTES)
+            read_checked(f, (struct xh_range){r[i % 20].off + off, HINT_BYTES});
+    }
+    xh_cache_stats(f, &s);
+    cr_assert_eq(s.bytes_demand + s.bytes_waited + s.bytes_bypass, 0);
+    cr_assert_leq(fetched(f), 20 * (70000 + 2 * 4096));
+    xh_cache_close(f);
+}
+
 Test(read, hints_that_nobody_reads_cost_their_bytes_once_and_hold_up_nobody, .timeout = 50)
 {
     struct xh_stats s;
