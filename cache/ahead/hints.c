@@ -22,6 +22,7 @@ void xh_hints_free(struct xh_hints *h)
     free(h->wait);
     free(h->ahead);
     xh_again_free(&h->again);
+    xh_again_free(&h->done);
     pthread_mutex_destroy(&h->lock);
 }
 
@@ -240,7 +241,10 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     pthread_mutex_lock(&h->lock);
     for (size_t i = 0; i < s->n; i++) {
         uint64_t a = s->ext[i].off, b = a + s->ext[i].len;
-        hinted |= take_ahead(h, a, b) || xh_again_take(&h->again, a, b);
+        int fresh = take_ahead(h, a, b);
+        hinted |= fresh || xh_again_take(&h->again, a, b) || xh_again_find(&h->done, a, b);
+        if (fresh)
+            xh_again_add(&h->done, (struct xh_range){a, b - a});
     }
     if (!hinted && h->n)
         hinted = go_past(h, s->ext, s->n);

@@ -32,19 +32,23 @@ static inline void xh_again_add(struct xh_again *a, struct xh_range r)
     a->at[a->n++ % XH_AGAIN_MOST] = r;
 }
 
+/* The first that was added and has some of [from, to), or NULL. */
+static inline struct xh_range *xh_again_find(struct xh_again *a, uint64_t from, uint64_t to)
+{
+    size_t n = a->n < XH_AGAIN_MOST ? a->n : XH_AGAIN_MOST;
+    for (size_t i = 0; i < n; i++)
+        if (a->at[i].len && a->at[i].off < to && a->at[i].off + a->at[i].len > from)
+            return &a->at[i];
+    return NULL;
+}
+
 /* Returns 1 when a read of [from, to) is one that was added, and takes it off. */
 static inline int xh_again_take(struct xh_again *a, uint64_t from, uint64_t to)
 {
-    size_t n = a->n < XH_AGAIN_MOST ? a->n : XH_AGAIN_MOST;
-    for (size_t i = 0; i < n; i++) {
-        struct xh_range *r = &a->at[i];
-        uint64_t end = r->off + r->len;
-        if (r->len == 0 || r->off >= to || end <= from)
-            continue;
-        *r = end > to ? (struct xh_range){to, end - to} : (struct xh_range){0};
-        return 1;
-    }
-    return 0;
+    struct xh_range *r = xh_again_find(a, from, to);
+    if (r)
+        *r = r->off + r->len > to ? (struct xh_range){to, r->off + r->len - to} : (struct xh_range){0};
+    return r != NULL;
 }
 
 #endif

@@ -1797,6 +1797,21 @@ Test(read, a_repeat_inside_the_room_does_not_undo_the_hints_behind_it, .timeout 
     xh_cache_close(f);
 }
 
+/* A chunk is read again, for another sample in it, while it waits to be fetched for a later announcement. */
+Test(read, a_second_read_of_what_waits_again_passes_no_hints_by, .timeout = 50)
+{
+    struct xh_range r[HINTS];
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=400000,readahead=off");
+    make_hints(r, 5);
+    r[HINTS - 1] = r[0];
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, HINTS), HINTS);
+    drain();
+    read_checked(f, r[0]);
+    read_checked(f, r[0]);
+    cr_assert_leq(follow(f, r, 1), HINT_BYTES, "more than the second read");
+    xh_cache_close(f);
+}
+
 /* HDF5 reads a chunk anew for each sample in it. */
 Test(read, a_chunk_that_was_named_once_is_there_for_all_its_reads, .timeout = 50)
 {
