@@ -34,7 +34,7 @@ static const char *tag(const char *p, const char *end, const char *name, int clo
 static const char *opening(const char *p, const char *end, const char *name)
 {
     const char *q;
-    while ((p = tag(p, end, name, 0, &q)) != NULL && (p = memchr(q, '>', (size_t)(end - q))) != NULL)
+    while (tag(p, end, name, 0, &q) && (p = memchr(q, '>', (size_t)(end - q))) != NULL)
         if (p[-1] != '/')
             return p + 1;
     return NULL;
