@@ -6,13 +6,15 @@
  * interpreter raises when the read has failed.
  *
  * To look, the thread must have the interpreter's lock. Some callers of HDF5 have let go of it (h5py's reads), and must
- * not wait for it: another thread may have it that waits for HDF5's lock, which this one has. So a thread of its own
- * finds out first whether it can be had, and this happens only at the beginning of a wait, and when a SIGINT came.
+ * not wait for it: another thread may have it that waits for HDF5's lock, which this one has, and nothing would go on
+ * any more. So a thread of its own finds out first whether it can be had, and the answer counts at once or not at all;
+ * and it is asked only when a SIGINT came, as somebody may take it in between all the same.
  *
  * Python's functions are found by their names: a program without Python has none, and nothing of this happens there. */
 #include "python.h"
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -35,15 +37,20 @@ static struct {
     void *(*attribute)(void *object, const char *name);
     void *(*call)(void *object, const char *name, const char *format, ...);
     void (*let_go)(void *object);
+    void *(*occurred)(void); /* the exception that is set; borrowed */
     void (*clear)(void);
 } py;
 
 /* Signals that came since the handler is ours. Relaxed: a late look is one 0.1 s later. */
 static _Atomic unsigned came;
 static unsigned seen;            /* the main thread's */
-static struct sigaction previous; /* written while |ours| is not the handler */
+static int owed;                 /* a look that could not be had yet; the main thread's */
+static struct sigaction previous; /* written once, while |ours| is not the handler */
+static int chained;               /* it is written; the main thread's */
 /* The thread that finds out whether the lock can be had: release there, acquire by the main thread. */
 enum { NOBODY, ASKING, FREE };
+#define FREE_LOOKS   10 /* for its answer, of FREE_LOOK_MS each: longer than a thread of Python's keeps the lock */
+#define FREE_LOOK_MS 2
 static _Atomic int guard;
 static uint64_t guarded; /* the process that |guard| is of */
 
@@ -56,8 +63,16 @@ static void ours(int n, siginfo_t *info, void *context)
         previous.sa_handler(n);
 }
 
-/* From now on signals are counted, and passed on. Where SIGINT ends the process, or does nothing, that is left so.
- * Returns 0 there. */
+static int same_handler(const struct sigaction *a, const struct sigaction *b)
+{
+    if ((a->sa_flags ^ b->sa_flags) & SA_SIGINFO)
+        return 0;
+    return a->sa_flags & SA_SIGINFO ? a->sa_sigaction == b->sa_sigaction : a->sa_handler == b->sa_handler;
+}
+
+/* From now on signals are counted, and passed on. Where SIGINT ends the process, or does nothing, that is left so, and
+ * 0 is returned. Ours goes before one handler alone, the first (Python has one for all of a program's): another that
+ * came since may pass signals on to ours, and if ours passed them on to that one, they would go round for ever. */
 static int count_signals(void)
 {
     struct sigaction now;
@@ -67,7 +82,12 @@ static int count_signals(void)
         return 1;
     if (!(now.sa_flags & SA_SIGINFO) && (now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN))
         return 0;
-    previous = now;
+    if (chained && !same_handler(&now, &previous))
+        return 1;
+    if (!chained)
+        previous = now;
+    chained = 1;
+    owed = 1; /* those until now were not counted */
     now.sa_sigaction = ours;
     now.sa_flags |= SA_SIGINFO;
     return sigaction(SIGINT, &now, NULL) == 0;
@@ -76,6 +96,8 @@ static int count_signals(void)
 /* 1 when a SIGINT is noted that will be a KeyboardInterrupt. The thread has the lock. */
 static int will_raise(void)
 {
+    if (py.occurred()) /* the caller is ending something already, and nothing of Python's may be called */
+        return 0;
     void *module = py.add_module("_signal"); /* borrowed; it is there in any case */
     void *standard = module ? py.attribute(module, "default_int_handler") : NULL;
     void *handler = module ? py.call(module, "getsignal", "i", SIGINT) : NULL;
@@ -100,41 +122,43 @@ static void *find_out(void *arg)
     return NULL;
 }
 
-/* 1 when the lock can be had soon; else a thread finds out, for the next time. */
+/* 1 when the lock could be had just now. An answer that comes later is of no use: who has the lock by then? */
 static int lock_is_free(void)
 {
     if (guarded != xh_process()) { /* a fork's child has not its parent's threads */
         guarded = xh_process();
         atomic_store_explicit(&guard, NOBODY, memory_order_relaxed);
     }
-    int state = atomic_load_explicit(&guard, memory_order_acquire);
-    if (state == NOBODY) {
-        atomic_store_explicit(&guard, ASKING, memory_order_relaxed);
-        if (xh_thread_start(NULL, find_out, NULL) != 0)
-            atomic_store_explicit(&guard, NOBODY, memory_order_relaxed);
-    }
-    if (state != FREE)
+    if (atomic_load_explicit(&guard, memory_order_acquire) == ASKING)
         return 0;
-    atomic_store_explicit(&guard, NOBODY, memory_order_relaxed);
-    return 1;
+    atomic_store_explicit(&guard, ASKING, memory_order_relaxed);
+    if (xh_thread_start(NULL, find_out, NULL) != 0) {
+        atomic_store_explicit(&guard, NOBODY, memory_order_relaxed);
+        return 0;
+    }
+    for (int i = 0; i < FREE_LOOKS; i++) {
+        poll(NULL, 0, FREE_LOOK_MS);
+        if (atomic_load_explicit(&guard, memory_order_acquire) == FREE)
+            return 1;
+    }
+    return 0;
 }
 
 static int asks(int first)
 {
     if (!py.is_initialized() || !count_signals())
         return 0;
-    static int owed; /* a look that could not be had yet */
     unsigned now = atomic_load_explicit(&came, memory_order_relaxed);
-    owed |= first || now != seen;
+    owed |= now != seen;
     seen = now;
-    if (!owed)
+    if (!owed && !first)
         return 0;
     void *mine = py.of_this_thread();
     if (mine && py.attached() == mine) {
         owed = 0;
         return will_raise();
     }
-    if (!mine || !lock_is_free())
+    if (!owed || !mine || !lock_is_free())
         return 0;
     owed = 0;
     int state = py.ensure(), raises = will_raise();
@@ -163,9 +187,11 @@ static void begin(void)
     find(&py.attribute, "PyObject_GetAttrString");
     find(&py.call, "PyObject_CallMethod");
     find(&py.let_go, "Py_DecRef");
+    find(&py.occurred, "PyErr_Occurred");
     find(&py.clear, "PyErr_Clear");
     if (py.is_initialized && py.attached && py.of_this_thread && py.ensure && py.release && py.interrupt_occurred &&
-        py.set_interrupt && py.add_module && py.attribute && py.call && py.let_go && py.clear)
+        py.set_interrupt && py.add_module && py.attribute && py.call && py.let_go && py.occurred &&
+        py.clear)
         xh_interrupt_by(asks);
 }
 

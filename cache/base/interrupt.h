@@ -15,7 +15,8 @@
 #define XH_INTERRUPT_LOOK_NS (XH_INTERRUPT_LOOK_MS * UINT64_C(1000000))
 
 /* |asks| returns 1 when the wait of this thread, the main one, is to end. |first|: it is asked for the first time in
- * this wait. It is called without any lock of the driver's, but perhaps with HDF5's. It must not block. */
+ * this wait. It is called without any lock of the driver's, but perhaps with HDF5's. It blocks for some hundredths of
+ * a second at most. */
 void xh_interrupt_by(int (*asks)(int first));
 
 struct xh_wait {

@@ -356,7 +356,7 @@ struct xh_handle {
     const struct xh_handle_events *events;
     void *ctx;
     int cut; /* a callback made curl stop */
-    int foreign, near; /* as in struct xh_send; so its last address was */
+    int foreign, near, asked; /* as in struct xh_send; all addresses were; one was not */
     char error[CURL_ERROR_SIZE];
 };
 
@@ -399,8 +399,10 @@ static int on_tick(void *ctx, curl_off_t all_down, curl_off_t down, curl_off_t a
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
 {
     struct xh_handle *h = ctx;
-    h->near = h->foreign && xh_handle_is_near(&a->addr);
-    return h->near ? CURL_SOCKET_BAD : socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    int near = h->foreign && xh_handle_is_near(&a->addr);
+    h->asked |= !near;
+    h->near = !h->asked;
+    return near ? CURL_SOCKET_BAD : socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 
 static CURLcode on_own_tls(CURL *easy, void *tls, void *ctx)
@@ -457,7 +459,7 @@ enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, st
 {
     CURL *e = h->easy;
     *out = (struct xh_outcome){.net = XH_NET_LOCAL, .text = "no request could be made"};
-    h->cut = h->near = 0;
+    h->cut = h->near = h->asked = 0;
     h->foreign = a->send.foreign;
     h->error[0] = '\0';
     void *headers = xh_handle_set_up(e, &a->send);

@@ -39,6 +39,7 @@ struct xh_lane {
     char *cookies;         /* what it was sent with; NULL: none are kept */
     atomic_uint *sockets;  /* as in struct xh_send */
     int foreign;     /* as in struct xh_send */
+    int asked;       /* one address at least was to be connected to */
     int paused;      /* no byte is expected */
     int sent;        /* it was connected, and the request went out */
     enum xh_net cut; /* why a callback made curl stop; XH_NET_OK: none did */
@@ -196,8 +197,10 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
 {
     struct xh_lane *l = ctx;
-    l->cut = l->foreign && xh_handle_is_near(&a->addr) ? XH_NET_NEAR : XH_NET_OK;
-    int fd = l->cut == XH_NET_OK ? socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol) : -1;
+    int near = l->foreign && xh_handle_is_near(&a->addr);
+    l->cut = near && !l->asked ? XH_NET_NEAR : XH_NET_OK; /* another address may still be good */
+    l->asked |= !near;
+    int fd = near ? -1 : socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
     if (fd < 0)
         return CURL_SOCKET_BAD;
     atomic_fetch_add_explicit(l->sockets, 1, memory_order_relaxed);
@@ -273,7 +276,7 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     l->sockets = s->sockets;
     l->foreign = s->foreign;
     l->cut = XH_NET_OK;
-    l->paused = l->sent = 0;
+    l->paused = l->sent = l->asked = 0;
     l->error[0] = '\0';
     if (!(l->headers = xh_handle_set_up(e, s)) || (s->cookies && !(l->cookies = xh_handle_cookies(e)))) {
         lane_rest(l);

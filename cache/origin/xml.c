@@ -11,7 +11,7 @@
 static const char *names(const char *p, const char *end, const char *name)
 {
     const char *q = p;
-    while (q < end && *q != '>' && *q != '/' && !isspace((unsigned char)*q))
+    while (q < end && *q != '<' && *q != '>' && *q != '/' && !isspace((unsigned char)*q))
         q++;
     const char *colon = memchr(p, ':', (size_t)(q - p));
     const char *local = colon ? colon + 1 : p;
@@ -30,16 +30,13 @@ static const char *tag(const char *p, const char *end, const char *name, int clo
     return NULL;
 }
 
-/* Where the inside of the next element |name| that has one begins. NULL: there is none. */
+/* Where the inside of the next element |name| that has one begins. NULL: there is none. No byte is looked at twice. */
 static const char *opening(const char *p, const char *end, const char *name)
 {
     const char *q;
-    for (; (p = tag(p, end, name, 0, &q)) != NULL; p++) {
-        while (q < end && *q != '>')
-            q++;
-        if (q < end && q[-1] != '/')
-            return q + 1;
-    }
+    while (tag(p, end, name, 0, &q) && (p = memchr(q, '>', (size_t)(end - q))) != NULL)
+        if (p[-1] != '/')
+            return p + 1;
     return NULL;
 }
 

@@ -103,3 +103,27 @@ Test(listing, names_become_urls)
         free(url);
     }
 }
+
+/* What a server may send to keep the reader busy for hours: each of these has 200,000 beginnings of something. */
+Test(listing, what_begins_and_never_ends_takes_no_long_time, .timeout = 20)
+{
+    static const char *const parts[] = {"<", "<response ", "<response>", "<response><href ", "<href/", "</", "&#x"};
+    const size_t n = 200000, most = 16;
+    char token[XH_LISTING_TOKEN_BYTES], *text = malloc(n * most + 64);
+    struct xh_entries e = {0};
+    cr_assert_not_null(text);
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+        for (int s3 = 0; s3 < 2; s3++) {
+            size_t len = (size_t)sprintf(text, s3 ? "<ListBucketResult>" : "<multistatus>");
+            for (size_t i = 0; i < n; i++)
+                len += (size_t)sprintf(text + len, "%s", parts[k]);
+            len += (size_t)sprintf(text + len, s3 ? "/></ListBucketResult>" : "/></multistatus>");
+            if (s3)
+                xh_listing_s3(text, len, "", &e, token);
+            else
+                xh_listing_propfind(text, len, "https://h/d/", &e);
+            xh_entries_free(&e);
+        }
+    }
+    free(text);
+}

@@ -10,6 +10,7 @@
 #include "dial.h"
 
 #define PARTS_MOST      1000u /* of a listing of S3: a million names */
+#define NAMES_MOST      1000000u /* if its parts are longer than Amazon's */
 #define LOOKS_AT_ONCE   8u
 
 struct body {
@@ -151,7 +152,7 @@ static int list_s3(const char *url, unsigned parts, const struct xh_options *o, 
         if (rc == 0 && (!came(&k, 200) || xh_listing_s3(k.b.text, k.b.len, xh_s3_prefix(url), out, token) != 0))
             rc = fault(&k, err);
         part++;
-    } while (rc == 0 && token[0] && part < parts);
+    } while (rc == 0 && token[0] && part < parts && out->n <= NAMES_MOST);
     if (rc == 0 && token[0] && parts == PARTS_MOST)
         rc = xh_err_set(err, XH_E_PROTO, 0, "%.200s: it lists more than a million names: only what was opened by name "
                         "is shown", k.u->shown);
