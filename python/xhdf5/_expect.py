@@ -29,8 +29,12 @@ def more() -> None:
     if not _waiting:
         return
     with _lock:
-        while _waiting and one(*_waiting[0]):
-            _waiting.popleft()
+        try:
+            while _waiting and one(*_waiting[0]):
+                _waiting.popleft()
+        except ValueError:    # of the options, which are those of all: later openings are not to tell of it again
+            _waiting.clear()
+            raise
 
 
 def files(names: Iterable[Any], options: dict[str, Any]) -> list[Any]:

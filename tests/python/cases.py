@@ -232,6 +232,9 @@ def expecting():
     assert not xhdf5._expect._waiting
     raises(TypeError, ["several names, not one (a str)"], xhdf5.expect, URL)
     raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
+    raises(ValueError, ["s3_addressing"], xhdf5.expect, [URL], s3_addressing="x")
+    with xhdf5.open(URL, **OPTIONS):    # what was wrong with those options is no affair of other openings
+        pass
 
 
 def warming():
