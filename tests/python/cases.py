@@ -257,11 +257,16 @@ def warming():
             assert f["x"][5] == int(name.rsplit("/", 1)[1][:-3])
             return xhdf5.stats(f)
 
+    def hdf5_is_called(*args):
+        raise AssertionError("HDF5 is called without h5py's lock")
+    library = xhdf5._h5py.library
     with phil:
+        library._plugin_dirs, kept = hdf5_is_called, library._plugin_dirs
         other = threading.Thread(target=xhdf5.warm, args=(urls[:5],), kwargs=OPTIONS)
         other.start()
         other.join(100)
         assert not other.is_alive()
+        library._plugin_dirs = kept
     assert all(c["bytes_fetched"] < 4096 and c["requests"] <= 3 for c in map(found, urls[:5]))  # XRootD: and a byte
     assert found(urls[7])["bytes_fetched"] > 0
     raises(OSError, [f"2 of 17 files", "warmed/none.h5: ", "404", "images.h5/none: "], xhdf5.warm,
@@ -274,6 +279,8 @@ def warming():
     raises(TypeError, ["several names, not one (a str)"], xhdf5.warm, URL)
     raises(TypeError, ["conections"], xhdf5.warm, [URL], conections=3)
     raises(ValueError, ["newlines"], xhdf5.warm, [URL + "\nhttps://other/x"])
+    for call in xhdf5.file, lambda url: xhdf5.warm([url]):
+        raises(ValueError, ["null byte"], call, URL + "\0x")    # not the file whose name ends there
 
 
 def stats():
