@@ -1,7 +1,8 @@
 """pyproject.toml's build backend: meson-python's, and source packages also where there is no git.
 
 meson-python asks git which files belong to the project, so it makes none of a tree that was unpacked from an archive
-("Dist currently only works with Git or Mercurial repos"). There all files belong to it, but for what builds leave, and hidden ones that are not the project's.
+("Dist currently only works with Git or Mercurial repos"). There all files belong to it, but for what builds leave, and
+hidden ones that are not the project's.
 """
 import io
 import os
