@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -232,6 +233,23 @@ def expecting():
     assert not xhdf5._expect._waiting
     raises(TypeError, ["several names, not one (a str)"], xhdf5.expect, URL)
     raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
+    held, forked = threading.Event(), threading.Event()
+
+    def hold():
+        with xhdf5._expect._lock:
+            held.set()
+            forked.wait()
+    threading.Thread(target=hold).start()
+    held.wait()
+    with warnings.catch_warnings():    # Python's, of a fork beside threads
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        xhdf5.expect([])
+        os._exit(0)
+    forked.set()
+    assert os.waitpid(child, 0)[1] == 0, "a child of fork waits for a thread that it has not"
     raises(ValueError, ["s3_addressing"], xhdf5.expect, [URL], s3_addressing="x")
     with xhdf5.open(URL, **OPTIONS):    # what was wrong with those options is no affair of other openings
         pass
