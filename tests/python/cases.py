@@ -755,7 +755,7 @@ def plugin_paths():
             assert os.path.exists(f"{ours}/libhdf5_vfd_xhdf5.so")
             assert usual and others[:len(usual)] == usual and others[-2:] == beside, others
             assert python(how, HDF5_PLUGIN_PATH="/my/filters:/more") == [ours, "/my/filters", "/more", beside[0]]
-            assert python(how, HDF5_PLUGIN_PATH="::") == [ours]     # HDF5's word for no plugins
+            assert python(how, HDF5_PLUGIN_PATH="::") == [ours]     # no directory: no filters
             again = ":".join([ours, *others])     # in a shell that has it already
             assert python(how, HDF5_PLUGIN_PATH=again) == again.split(":")
         for set_before in {}, {"HDF5_PLUGIN_PATH": "/my/filters"}:
