@@ -2,6 +2,7 @@
 #include "interrupt.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "now.h"
@@ -15,7 +16,8 @@ void xh_interrupt_by(int (*asks)(int first))
 
 int xh_interrupt_may(void)
 {
-    return atomic_load_explicit(&by, memory_order_acquire) && gettid() == getpid();
+    return atomic_load_explicit(&by, memory_order_acquire) &&
+           syscall(SYS_gettid) == getpid(); /* gettid() needs glibc 2.30 */
 }
 
 int xh_interrupted(struct xh_wait *w)

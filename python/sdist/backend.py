@@ -1,7 +1,8 @@
 """pyproject.toml's build backend: meson-python's, and source packages also where there is no git.
 
 meson-python asks git which files belong to the project, so it makes none of a tree that was unpacked from an archive
-("Dist currently only works with Git or Mercurial repos"). There all files belong to it, but for what builds leave.
+("Dist currently only works with Git or Mercurial repos"). There all files belong to it, but for what builds leave, and
+hidden ones that are not the project's.
 """
 import io
 import os
@@ -20,14 +21,20 @@ except ModuleNotFoundError:    # Python 3.10; meson-python brings it there
     import tomli as tomllib
 
 BUILT = {"build", "dist", "__pycache__", "ci-logs"}
+# Of hidden files these are the project's. Others are somebody's own: .env, .netrc, .idea.
+HIDDEN = {".ci", ".clang-format", ".clang-tidy", ".editorconfig", ".gitignore"}
+
+
+def _is_ours(name):
+    return name in HIDDEN or not name.startswith(".")
 
 
 def _files(top):
     for directory, names, files in os.walk(top):
         here = pathlib.Path(directory)
-        names[:] = sorted(n for n in names if n not in BUILT and not n.startswith("build-")
+        names[:] = sorted(n for n in names if _is_ours(n) and n not in BUILT and not n.startswith("build-")
                           and not (here / n / "meson-info").exists() and not (here / n / "pyvenv.cfg").exists())
-        yield from (here / f for f in sorted(files))
+        yield from (here / f for f in sorted(files) if _is_ours(f))
 
 
 def _nobodys(entry):

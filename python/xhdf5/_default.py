@@ -40,7 +40,7 @@ _USUAL = ("/usr/local/hdf5/lib/plugin", "/usr/local/lib/plugin",
           f"/usr/lib/{os.uname().machine}-linux-gnu/hdf5/serial/plugins", "/usr/lib64/hdf5/plugin",
           os.path.join(sys.prefix, "lib", "hdf5", "plugin"))
 defaults: List[str] = []  # and those of h5py's libhdf5
-NO_PLUGINS = "::"  # as HDF5_PLUGIN_PATH, the user's word that HDF5 shall load none
+NO_PLUGINS = "::"  # as HDF5_PLUGIN_PATH: no directory, so the user wants no filters
 
 
 def filters(package: str = "hdf5plugin") -> list[str]:

@@ -15,6 +15,16 @@ _lock = threading.RLock()
 _waiting: collections.deque[tuple[bytes, bytes]] = collections.deque()  # names and options
 
 
+def _in_child() -> None:
+    """The thread that has the lock may not be here, nor is what was opened ahead: a child expects nothing yet."""
+    global _lock
+    _lock = threading.RLock()
+    _waiting.clear()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 def one(name: bytes, config: bytes) -> bool:
     """Whether the file is opened ahead now; it is not, where many are."""
     why = Why()
@@ -29,8 +39,12 @@ def more() -> None:
     if not _waiting:
         return
     with _lock:
-        while _waiting and one(*_waiting[0]):
-            _waiting.popleft()
+        try:
+            while _waiting and one(*_waiting[0]):
+                _waiting.popleft()
+        except ValueError:    # of the options, which are those of all: later openings are not to tell of it again
+            _waiting.clear()
+            raise
 
 
 def files(names: Iterable[Any], options: dict[str, Any]) -> list[Any]:

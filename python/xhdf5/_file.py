@@ -28,6 +28,8 @@ class File(io.RawIOBase):
         if not is_url(name):
             raise ValueError(f"{name!r} is no URL that xhdf5 reads: use Python's open() for local files")
         self.name, self._options = os.fsdecode(name), options
+        if "\0" in self.name:
+            raise ValueError("embedded null byte")  # as open() says
         why, self._at = Why(), 0
         self._handle = plugin.H5FDxhdf5_bytes_open(self.name.encode(), written(options).encode(), ctypes.byref(why))
         if not self._handle:

@@ -17,6 +17,7 @@ from ._default import is_driver_s, is_url, refuse_broken
 from ._options import written
 
 library = _hdf5.Library(defs)  # it makes h5py's calls; h5f may not be linked with HDF5
+plugin_dirs: list[str] = []  # of the library, at the import: for who does not hold h5py's lock
 
 
 def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:
@@ -29,7 +30,8 @@ def register() -> None:
     with phil:
         refuse_broken(library)
         library.register()
-        _default.defaults[:] = [] if os.environ.get("HDF5_PLUGIN_PATH") else library.plugin_dirs()
+        plugin_dirs[:] = library.plugin_dirs()
+        _default.defaults[:] = [] if os.environ.get("HDF5_PLUGIN_PATH") else plugin_dirs
     h5py.register_driver("xhdf5", _set_fapl)
     guard_with()
 

@@ -37,7 +37,7 @@ def _program() -> tuple[str, dict[str, str]]:
         return ":".join([first, *filter(None, [os.environ.get(name)])])
 
     # It finds the filters that h5py finds, and hdf5plugin's.
-    plugins = ":".join(dict.fromkeys([*_h5py.library.plugin_dirs(), *_default.filters()]))
+    plugins = ":".join(dict.fromkeys([*_h5py.plugin_dirs, *_default.filters()]))
     if os.environ.get("HDF5_PLUGIN_PATH") == _default.NO_PLUGINS:
         plugins = _default.NO_PLUGINS
 
@@ -54,8 +54,8 @@ def warm(names: Iterable[Any], metadata_only: bool, options: dict[str, Any]) -> 
         raise TypeError(f"warm takes several names, not one (a {type(names).__name__})")
     urls = [os.fsdecode(n) for n in names if is_url(n)]
     config = written(options)
-    if any("\n" in u or u.strip() != u for u in urls):
-        raise ValueError("a URL has no blanks at its ends, and no newlines")
+    if any("\n" in u or "\0" in u or u.strip() != u for u in urls):
+        raise ValueError("a URL has no blanks at its ends, and no newlines or null bytes")
     try:
         program, env = _program()
     except Unable as why:

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -232,6 +233,26 @@ def expecting():
     assert not xhdf5._expect._waiting
     raises(TypeError, ["several names, not one (a str)"], xhdf5.expect, URL)
     raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
+    held, forked = threading.Event(), threading.Event()
+
+    def hold():
+        with xhdf5._expect._lock:
+            held.set()
+            forked.wait()
+    threading.Thread(target=hold).start()
+    held.wait()
+    with warnings.catch_warnings():    # Python's, of a fork beside threads
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        xhdf5.expect([])
+        os._exit(0)
+    forked.set()
+    assert os.waitpid(child, 0)[1] == 0, "a child of fork waits for a thread that it has not"
+    raises(ValueError, ["s3_addressing"], xhdf5.expect, [URL], s3_addressing="x")
+    with xhdf5.open(URL, **OPTIONS):    # what was wrong with those options is no affair of other openings
+        pass
 
 
 def warming():
@@ -254,11 +275,16 @@ def warming():
             assert f["x"][5] == int(name.rsplit("/", 1)[1][:-3])
             return xhdf5.stats(f)
 
+    def hdf5_is_called(*args):
+        raise AssertionError("HDF5 is called without h5py's lock")
+    library = xhdf5._h5py.library
     with phil:
+        library._plugin_dirs, kept = hdf5_is_called, library._plugin_dirs
         other = threading.Thread(target=xhdf5.warm, args=(urls[:5],), kwargs=OPTIONS)
         other.start()
         other.join(100)
         assert not other.is_alive()
+        library._plugin_dirs = kept
     assert all(c["bytes_fetched"] < 4096 and c["requests"] <= 3 for c in map(found, urls[:5]))  # XRootD: and a byte
     assert found(urls[7])["bytes_fetched"] > 0
     raises(OSError, [f"2 of 17 files", "warmed/none.h5: ", "404", "images.h5/none: "], xhdf5.warm,
@@ -271,6 +297,8 @@ def warming():
     raises(TypeError, ["several names, not one (a str)"], xhdf5.warm, URL)
     raises(TypeError, ["conections"], xhdf5.warm, [URL], conections=3)
     raises(ValueError, ["newlines"], xhdf5.warm, [URL + "\nhttps://other/x"])
+    for call in xhdf5.file, lambda url: xhdf5.warm([url]):
+        raises(ValueError, ["null byte"], call, URL + "\0x")    # not the file whose name ends there
 
 
 def stats():
@@ -727,7 +755,7 @@ def plugin_paths():
             assert os.path.exists(f"{ours}/libhdf5_vfd_xhdf5.so")
             assert usual and others[:len(usual)] == usual and others[-2:] == beside, others
             assert python(how, HDF5_PLUGIN_PATH="/my/filters:/more") == [ours, "/my/filters", "/more", beside[0]]
-            assert python(how, HDF5_PLUGIN_PATH="::") == [ours]     # HDF5's word for no plugins
+            assert python(how, HDF5_PLUGIN_PATH="::") == [ours]     # no directory: no filters
             again = ":".join([ours, *others])     # in a shell that has it already
             assert python(how, HDF5_PLUGIN_PATH=again) == again.split(":")
         for set_before in {}, {"HDF5_PLUGIN_PATH": "/my/filters"}:
