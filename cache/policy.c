@@ -19,6 +19,9 @@
 /* What a link of 1 Gbit/s carries in an eighth of a round trip, by that. */
 #define SPARE_BYTES_A_MS 15625.0
 
+/* What is kept comes in pages. On average it is half a page longer at either end: 6 % of a piece of so many bytes. */
+#define TOLD_LEAST_BYTES (16u * XH_PAGE_BYTES)
+
 /* A read that does not wait for another process takes half of the link from it: that one's bytes take four times as
  * long as the read's own. Below SOON_NS nothing is worth bytes that cross the link twice, nor below LATE_LEAST_PAGES a
  * request. */
@@ -62,6 +65,14 @@ size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *
     while (i < n && streamed + r[i].len <= k->stream_bytes)
         streamed += r[i++].len;
     return i;
+}
+
+int xh_policy_keeps_told(const struct xh_range *r, size_t n)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += r[i].len;
+    return n > 1 && bytes / n >= TOLD_LEAST_BYTES;
 }
 
 /* ---- when a stream begins */

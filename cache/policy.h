@@ -50,6 +50,10 @@ int xh_policy_is_reread(uint64_t empty, uint64_t again, int was);
  * on its way to the shadow. */
 size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *r, size_t n);
 
+/* Returns 1 when the |n| ranges, which the program said that it will read, are kept. Several long ones are most likely
+ * chunks: HDF5 reads a chunk anew for each sample in it, unless its chunk cache still has it. */
+int xh_policy_keeps_told(const struct xh_range *r, size_t n);
+
 /* ---- when a stream begins --------------------------------------------------------------------------------------- */
 
 /* A run that may look so far ahead goes on long enough for a stream. Less is no stream, a stream runs ahead of its

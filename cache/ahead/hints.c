@@ -21,7 +21,6 @@ void xh_hints_free(struct xh_hints *h)
 {
     free(h->wait);
     free(h->ahead);
-    xh_again_free(&h->again);
     xh_again_free(&h->done);
     pthread_mutex_destroy(&h->lock);
 }
@@ -41,12 +40,11 @@ static void note_state(struct xh_hints *h)
 static void forget_ahead(struct xh_hints *h)
 {
     h->nahead = 0;
-    xh_again_clear(&h->again);
     atomic_store_explicit(&h->ahead_bytes, 0, memory_order_relaxed);
 }
 
 /* Adds |n| ranges, sorted here. Ranges stay apart, as they are read apart; what two of them
- * name counts once, and what was read is left out. That it is named again is kept apart, and the stage is told. */
+ * name counts once, and what was read is left out. The stage is told that it is named again. */
 static void add_ahead(struct xh_file *f, struct xh_range *r, size_t n)
 {
     struct xh_hints *h = f->hints;
@@ -60,11 +58,8 @@ static void add_ahead(struct xh_file *f, struct xh_range *r, size_t n)
     for (i = 0; i < h->nahead + n; i++) {
         struct xh_range x = h->ahead[i];
         uint64_t from = x.off > end ? x.off : end, to = x.off + x.len;
-        if (x.len && x.off < end) {
-            struct xh_range twice = {x.off, (to < end ? to : end) - x.off};
-            xh_again_add(&h->again, twice);
-            xh_stage_again(f, twice, window(f));
-        }
+        if (x.len && x.off < end)
+            xh_stage_again(f, (struct xh_range){x.off, (to < end ? to : end) - x.off}, window(f));
         if (from >= to)
             continue;
         h->ahead[m++] = (struct xh_range){from, to - from};
@@ -242,7 +237,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     for (size_t i = 0; i < s->n; i++) {
         uint64_t a = s->ext[i].off, b = a + s->ext[i].len;
         int fresh = take_ahead(h, a, b);
-        hinted |= fresh || xh_again_take(&h->again, a, b) || xh_again_find(&h->done, a, b);
+        hinted |= fresh || xh_again_find(&h->done, a, b);
         if (fresh)
             xh_again_add(&h->done, (struct xh_range){a, b - a});
     }

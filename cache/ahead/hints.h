@@ -39,8 +39,7 @@ struct xh_hints {
     size_t first, n, room;
     struct xh_range *ahead; /* sorted, disjoint; a range shrinks from its start as it is read */
     size_t nahead, ahead_room;
-    struct xh_again again; /* named again while ahead: read once more, and no sign that the reader went past hints */
-    struct xh_again done;  /* was ahead, and was read: when it is read again, its reader has not gone past hints */
+    struct xh_again done; /* was ahead, and was read: when it is read again, its reader has not gone past hints */
     int filling; /* a thread has taken hints from |wait|'s front and will say how many are ahead now */
 };
 

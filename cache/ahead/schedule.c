@@ -17,8 +17,6 @@
 /* A run is fetched ahead in steps of this, as far as there is room; in at most so many. */
 #define STRETCH_BYTES (1u << 20)
 #define PIECES_MOST 256
-/* Pieces of so much are told of in pages: an average one costs half a page more at either end, 6 % of it. */
-#define CHUNK_BYTES (16u * XH_PAGE_BYTES)
 
 static uint64_t min64(uint64_t a, uint64_t b)
 {
@@ -205,26 +203,15 @@ void xh_schedule_trace(const char *event, const struct xh_range *r, size_t n)
         xh_trace(XH_T_PREDICT, event, "off=%llu len=%llu", (unsigned long long)r[i].off, (unsigned long long)r[i].len);
 }
 
-/* 1 when what was told is kept for another read. It comes in many pieces, which are most likely chunks: HDF5 reads a
- * chunk anew for each sample in it, unless its chunk cache still has it. Of short pieces, pages would be half as much
- * again: they come to the byte. */
-static int is_told_of_chunks(const struct xh_proposal *p)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < p->n; i++)
-        bytes += p->r[i].len;
-    return p->told && p->n > 1 && bytes / p->n >= CHUNK_BYTES;
-}
-
 size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
 {
     struct xh_keeping k = {.meta = p->kind == XH_KIND_META};
     size_t seen;
     if (!k.meta && xh_schedule_is_whole(f)) /* it comes to the shadow */
         return p->n;
-    if (!k.meta && is_told_of_chunks(p) && !xh_compressed_used(f->compressed))
+    if (!k.meta && p->told && xh_policy_keeps_told(p->r, p->n) && !xh_compressed_used(f->compressed))
         return to_shadow(f, p->r, p->n, &k, 0);
-    if (!k.meta && p->told && !xh_shadow_shared(f->shadow))
+    if (!k.meta && p->told && !xh_shadow_shared(f->shadow)) /* to the byte: pages would be half as much again */
         return xh_stage_fetch(f, p->r, p->n);
     if (!k.meta && xh_compressed_used(f->compressed) && fetch_packed(f, p->r, p->n, &seen))
         return seen;

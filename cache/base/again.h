@@ -1,5 +1,5 @@
-/* Ranges that were named more than once, and are to be read as often. The oldest are forgotten when there are too many:
- * their reader may never come, as HDF5's chunk cache has them. Not thread safe. */
+/* Ranges that may be read again. The oldest are forgotten when there are too many: perhaps they are never read, as
+ * HDF5's chunk cache has them. Threads: the caller serialises. */
 #ifndef XH_AGAIN_H
 #define XH_AGAIN_H
 
@@ -19,12 +19,7 @@ static inline void xh_again_free(struct xh_again *a)
     free(a->at);
 }
 
-static inline void xh_again_clear(struct xh_again *a)
-{
-    a->n = 0;
-}
-
-/* |r| is named once more. Without memory it is not noted. */
+/* Without memory |r| is not noted. */
 static inline void xh_again_add(struct xh_again *a, struct xh_range r)
 {
     if (!a->at && !(a->at = calloc(XH_AGAIN_MOST, sizeof *a->at)))

@@ -103,6 +103,23 @@ Test(policy, what_is_fetched_ahead_is_kept_up_to_the_first_stream_bytes)
         cr_assert_eq(xh_policy_keeps_ahead(&cases[i].k, r, COUNT(r)), cases[i].kept, "%zu", i);
 }
 
+Test(policy, chunks_that_were_told_of_are_kept)
+{
+    static const struct {
+        struct xh_range r[3];
+        size_t n;
+        int kept;
+    } cases[] = {
+        {{{0, 64 << 10}, {MIB, 64 << 10}, {2 * MIB, 64 << 10}}, 3, 1},
+        {{{0, 64 << 10}, {MIB, 64 << 10}, {2 * MIB, (64 << 10) - 1}}, 3, 0}, /* by their mean */
+        {{{0, 1}, {MIB, MIB}}, 2, 1},
+        {{{0, 4096}, {MIB, 4096}}, 2, 0},
+        {{{0, 64 * MIB}}, 1, 0}, /* a contiguous run */
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_keeps_told(cases[i].r, cases[i].n), cases[i].kept, "%zu", i);
+}
+
 Test(policy, a_stream_begins_where_it_is_long_and_not_kept)
 {
     const struct xh_keeping once = {.stream_bytes = 32 * MIB}, others = {.stream_bytes = 32 * MIB, .shared = 1};
