@@ -39,11 +39,17 @@ int xh_progress_by(const char *option, enum xh_progress_mode *out, struct xh_err
     return xh_err_set(err, XH_E_INVAL, 0, "progress=%.60s: there are auto, on and off", option);
 }
 
+int xh_progress_wanted(const char *option)
+{
+    enum xh_progress_mode mode = XH_PROGRESS_OFF;
+    xh_progress_by(option, &mode, NULL);
+    return mode == XH_PROGRESS_ON || (mode == XH_PROGRESS_AUTO && isatty(STDERR_FILENO));
+}
+
 void xh_progress_silence(void)
 {
     silent = 1;
 }
-
 
 void xh_progress_begin(struct xh_progress *p, const char *what, uint64_t total_bytes, const char *unit)
 {

@@ -20,6 +20,9 @@ enum xh_progress_mode { XH_PROGRESS_AUTO, XH_PROGRESS_ON, XH_PROGRESS_OFF };
 /* Returns 0 and sets |*out|, or XH_E_INVAL with |err|: |option| says something else. */
 int xh_progress_by(const char *option, enum xh_progress_mode *out, struct xh_err *err);
 
+/* 1 when |option|, which xh_progress_by takes, wants to see what is shown only where somebody looks, or on demand. */
+int xh_progress_wanted(const char *option);
+
 /* From now on nothing is shown, in a program that is ours. */
 void xh_progress_silence(void);
 

@@ -242,12 +242,10 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 static void progress_begin(struct xh_edit *e, char what[SENDING_BYTES])
 {
     const char *shown = xh_dav_shown(e->dav), *last = strrchr(shown, '/');
-    enum xh_progress_mode mode = XH_PROGRESS_OFF;
-    xh_progress_by(e->opt.progress, &mode, NULL); /* what it says was looked at when the file was opened */
     snprintf(what, SENDING_BYTES, "sending %s", last ? last + 1 : shown);
     xh_progress_begin(&e->progress, what, e->overlay->size, "bytes");
     e->progress.after_ns = SHOWN_AFTER_NS;
-    e->progress.quiet |= mode == XH_PROGRESS_OFF || (mode == XH_PROGRESS_AUTO && !e->progress.terminal);
+    e->progress.quiet |= !xh_progress_wanted(e->opt.progress);
 }
 
 /* Sends the new file into its directory; where there is no old file, sends the owner's file beside it. Returns 0,

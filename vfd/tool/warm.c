@@ -57,7 +57,7 @@ struct wish {
     size_t npaths;
     int metadata_only;
     int many;  /* 1: of several files */
-    int shows; /* 1: progress is shown: of one file its bytes, of several how many are done */
+    int shows; /* 1: progress within a file is shown, not how many of several are done */
 };
 
 /* What became of one. */
@@ -262,7 +262,7 @@ struct warming {
 static void on_object(void *ctx, uint64_t objects)
 {
     struct warming *g = ctx;
-    if (g->w->shows && !g->w->many)
+    if (g->w->shows)
         xh_progress_at(&g->progress, objects);
 }
 
@@ -307,10 +307,10 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     struct warming g = {.w = w, .url = url, .o = o, .out = out};
     struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = !w->npaths && !w->metadata_only,
                           .progress = on_object, .walked = walked, .ctx = &g};
-    if (w->shows && !w->many)
+    if (w->shows)
         xh_progress_begin(&g.progress, "metadata", 0, "objects");
     int rc = xh_survey_walk(&s, url, o, &err), too_large = 0;
-    if (rc == 0 && w->shows && !w->many)
+    if (rc == 0 && w->shows)
         xh_progress_end(&g.progress, s.objects);
     exact.readahead = 0; /* all wanted ranges are known */
     if (rc == 0 && !g.is_done && (rc = xh_cache_open(url, &exact, &f, &err)) == 0) {
@@ -319,7 +319,7 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
         too_large = budget && sum(s.raw, s.nraw) > budget;
         struct fetching raw = {.f = f, .raw = s.raw, .n = s.nraw, .kind = XH_KIND_RAW};
         if (s.nraw && !too_large)
-            rc = fetch_raw(&raw, w->many || !w->shows, &err);
+            rc = fetch_raw(&raw, !w->shows, &err);
         if (rc == 0)
             report(out, url, o, f, &s, too_large);
     }
@@ -421,10 +421,8 @@ static int warm_all(struct wish *w, const struct list *l, const struct xh_option
         return xh_tool_fail(XH_EXIT_FAILED, "out of memory");
     w->many = l->n > 1;
     snprintf(unit, sizeof unit, "of %zu files", l->n);
-    enum xh_progress_mode mode = XH_PROGRESS_AUTO;
-    xh_progress_by(o->progress, &mode, NULL);
-    w->shows = !json || mode == XH_PROGRESS_ON || isatty(STDERR_FILENO);
-    const int shows = w->shows && w->many;
+    const int wanted = !json || xh_progress_wanted(o->progress), shows = wanted && w->many;
+    w->shows = wanted && !w->many;
     if (shows)
         xh_progress_begin(&p, "warming", 0, unit);
     for (size_t i = 0; i < l->n; i++) {
