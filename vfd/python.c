@@ -166,33 +166,31 @@ static int asks(int first)
     return raises;
 }
 
-static void find(void *to, const char *name)
+/* Returns 0 when Python has none of that name. */
+static int find(void *to, const char *name)
 {
     void *f = dlsym(RTLD_DEFAULT, name);
     memcpy(to, &f, sizeof f);
+    return f != NULL;
 }
 
 static void begin(void)
 {
-    find(&py.is_initialized, "Py_IsInitialized");
-    find(&py.attached, "PyThreadState_GetUnchecked");
-    if (!py.attached)
-        find(&py.attached, "_PyThreadState_UncheckedGet");
-    find(&py.of_this_thread, "PyGILState_GetThisThreadState");
-    find(&py.ensure, "PyGILState_Ensure");
-    find(&py.release, "PyGILState_Release");
-    find(&py.interrupt_occurred, "PyOS_InterruptOccurred");
-    find(&py.set_interrupt, "PyErr_SetInterrupt");
-    find(&py.add_module, "PyImport_AddModule");
-    find(&py.attribute, "PyObject_GetAttrString");
-    find(&py.call, "PyObject_CallMethod");
-    find(&py.let_go, "Py_DecRef");
-    find(&py.occurred, "PyErr_Occurred");
-    find(&py.clear, "PyErr_Clear");
-    if (py.is_initialized && py.attached && py.of_this_thread && py.ensure && py.release && py.interrupt_occurred &&
-        py.set_interrupt && py.add_module && py.attribute && py.call && py.let_go && py.occurred &&
-        py.clear)
-        xh_interrupt_by(asks);
+    const struct {
+        void *to;
+        const char *name;
+    } all[] = {{&py.is_initialized, "Py_IsInitialized"}, {&py.of_this_thread, "PyGILState_GetThisThreadState"},
+               {&py.ensure, "PyGILState_Ensure"}, {&py.release, "PyGILState_Release"},
+               {&py.interrupt_occurred, "PyOS_InterruptOccurred"}, {&py.set_interrupt, "PyErr_SetInterrupt"},
+               {&py.add_module, "PyImport_AddModule"}, {&py.attribute, "PyObject_GetAttrString"},
+               {&py.call, "PyObject_CallMethod"}, {&py.let_go, "Py_DecRef"}, {&py.occurred, "PyErr_Occurred"},
+               {&py.clear, "PyErr_Clear"}};
+    if (!find(&py.attached, "PyThreadState_GetUnchecked") && !find(&py.attached, "_PyThreadState_UncheckedGet"))
+        return;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!find(all[i].to, all[i].name))
+            return;
+    xh_interrupt_by(asks);
 }
 
 void xh_python_begin(void)
