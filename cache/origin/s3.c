@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "response.h"
 #include "url.h"
 
 #define BUCKET_MOST      63u   /* of one that can stand in a host's name */
@@ -478,4 +479,15 @@ const char *xh_s3_clock(long long seconds, char out[XH_S3_CLOCK_BYTES])
     snprintf(out, XH_S3_CLOCK_BYTES, "%04d-%02d-%02d %02d:%02d:%02d UTC", year % 10000, month + 1, (int)days + 1,
              (int)(left / 3600), (int)(left / 60 % 60), (int)(left % 60));
     return out;
+}
+
+const char *xh_s3_elsewhere(const struct xh_url *u, const struct xh_reply *r, const struct xh_s3_error *e)
+{
+    static const char *const codes[] = {"AuthorizationHeaderMalformed", "IncorrectEndpoint", "PermanentRedirect",
+                                        "IllegalLocationConstraintException", ""};
+    const char *region = r->bucket_region[0] ? r->bucket_region : e->region;
+    int says = xh_reply_redirects(r) && !r->location[0];
+    for (size_t i = 0; r->status == 400 && i < sizeof codes / sizeof *codes; i++)
+        says |= strcmp(e->code, codes[i]) == 0;
+    return u->region && says && xh_s3_is_region(region) && strcmp(region, u->region) != 0 ? region : NULL;
 }

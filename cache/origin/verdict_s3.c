@@ -14,17 +14,6 @@ static int is_one_of(const char *code, const char *const *list)
     return *list != NULL;
 }
 
-/* 1 when the reply says that the bucket lies in another region than the request was for. */
-static int is_elsewhere(const struct xh_exchange *x, const char *code, const char *region)
-{
-    static const char *const codes[] = {"AuthorizationHeaderMalformed", "IncorrectEndpoint", "PermanentRedirect",
-                                        "IllegalLocationConstraintException", "", NULL};
-    int status = x->reply.status;
-    if (!xh_s3_is_region(region) || strcmp(region, x->url->region) == 0)
-        return 0;
-    return xh_reply_redirects(&x->reply) || (status == 400 && is_one_of(code, codes));
-}
-
 static enum xh_next fail(struct xh_verdict *v)
 {
     v->next = XH_NEXT_FAIL;
@@ -59,11 +48,11 @@ int xh_verdict_s3(const struct xh_attempt *a, struct xh_verdict *v)
     const struct xh_reply *r = &x->reply;
     struct xh_s3_error e;
     xh_s3_error(x->said, x->said_len, &e);
-    const char *region = r->bucket_region[0] ? r->bucket_region : e.region;
+    const char *region = xh_s3_elsewhere(x->url, r, &e);
     int status = r->status, redirects = xh_reply_redirects(r);
     if (redirects && r->location[0])
         return 0;
-    if (is_elsewhere(x, e.code, region) && ++v->tries.hops <= XH_HOPS_MOST) {
+    if (region && ++v->tries.hops <= XH_HOPS_MOST) {
         v->next = xh_s3_in_region(x->url, region, &v->to, &v->err) == 0 ? XH_NEXT_AGAIN : XH_NEXT_FAIL;
         return 1;
     }

@@ -60,17 +60,6 @@ static void asker_free(struct asker *k)
     xh_url_unref(k->u);
 }
 
-/* Where the bucket lies, if the reply says that it is elsewhere than |u| is signed for; "": it does not. */
-static const char *region_of(const struct xh_url *u, const struct xh_answer *a, struct xh_s3_error *e)
-{
-    int status = a->reply.status;
-    xh_s3_error(a->said, strlen(a->said), e);
-    const char *region = a->reply.bucket_region[0] ? a->reply.bucket_region : e->region;
-    int elsewhere = u->region && (status == 301 || status == 400 || status == 403) && !a->reply.location[0] &&
-                    xh_s3_is_region(region) && strcmp(region, u->region) != 0;
-    return elsewhere ? region : "";
-}
-
 /* Asks |q| at |from|, and where that sends it. Returns 0 with the reply in k->a, or a negative code. */
 static int ask(struct asker *k, struct xh_url *from, const struct xh_question *q, struct xh_err *err)
 {
@@ -81,13 +70,14 @@ static int ask(struct asker *k, struct xh_url *from, const struct xh_question *q
     for (unsigned hops = 0; rc == 0; hops++) {
         k->b.len = 0;
         xh_dial_ask(k->dial, at, q, a);
-        const char *region = region_of(at, a, &e);
-        if (!xh_reply_redirects(&a->reply) && !region[0])
+        xh_s3_error(a->said, strlen(a->said), &e);
+        const char *region = xh_s3_elsewhere(at, &a->reply, &e);
+        if (!xh_reply_redirects(&a->reply) && !region)
             break;
         if (hops == XH_HOPS_MOST)
             rc = xh_err_set(err, XH_E_PROTO, a->reply.status, "%.200s: redirected more than %u times", from->shown,
                             XH_HOPS_MOST);
-        else if (region[0])
+        else if (region)
             rc = xh_s3_in_region(at, region, &next, err);
         else
             rc = xh_proxy_follow(&k->c.proxies, at, a->reply.location, &next, err);

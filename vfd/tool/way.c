@@ -236,14 +236,11 @@ static enum xh_state to_login(struct doctor *d, const struct xh_url *next)
     return XH_STATE_FAILED;
 }
 
-/* 1 when the first reply says that the bucket lies in another region: |e| and its headers say which. */
+/* The region where the bucket lies, if the first reply says that it is another. |e| may keep it. */
 static const char *other_region(const struct doctor *d, struct xh_s3_error *e)
 {
-    const struct xh_reply *p = &d->first.reply;
     xh_s3_error(d->first.said, strlen(d->first.said), e);
-    const char *region = p->bucket_region[0] ? p->bucket_region : e->region;
-    int says = d->at->region && (p->status == 400 || (xh_reply_redirects(p) && !p->location[0]));
-    return says && xh_s3_is_region(region) && strcmp(region, d->at->region) != 0 ? region : NULL;
+    return xh_s3_elsewhere(d->at, &d->first.reply, e);
 }
 
 /* Where the first reply leads. Returns 0, or a negative code. */
