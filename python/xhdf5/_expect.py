@@ -47,11 +47,16 @@ def more() -> None:
             raise
 
 
+def several(names: Iterable[Any], who: str) -> list[Any]:
+    """The names that |who| was given."""
+    if isinstance(names, (str, bytes, os.PathLike)):
+        raise TypeError(f"{who} takes several names, not one (a {type(names).__name__})")
+    return list(names)
+
+
 def files(names: Iterable[Any], options: dict[str, Any]) -> list[Any]:
     """See `xhdf5.expect`."""
-    if isinstance(names, (str, bytes, os.PathLike)):
-        raise TypeError(f"expect takes several names, not one (a {type(names).__name__})")
-    given, config = list(names), written(options).encode()
+    given, config = several(names, "expect"), written(options).encode()
     found = [os.fsencode(n) for n in given]
     with _lock:
         _waiting.clear()

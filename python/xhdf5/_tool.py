@@ -12,6 +12,7 @@ import sys
 from typing import Any, Iterable, NoReturn
 
 from ._default import is_url
+from ._expect import several
 from ._options import written
 
 TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tool", "xhdf5")
@@ -50,9 +51,7 @@ def _program() -> tuple[str, dict[str, str]]:
 
 def warm(names: Iterable[Any], metadata_only: bool, options: dict[str, Any]) -> None:
     """See `xhdf5.warm`."""
-    if isinstance(names, (str, bytes, os.PathLike)):
-        raise TypeError(f"warm takes several names, not one (a {type(names).__name__})")
-    urls = [os.fsdecode(n) for n in names if is_url(n)]
+    urls = [os.fsdecode(n) for n in several(names, "warm") if is_url(n)]
     config = written(options)
     if any("\n" in u or "\0" in u or u.strip() != u for u in urls):
         raise ValueError("a URL has no blanks at its ends, and no newlines or null bytes")

@@ -206,6 +206,17 @@ print(url)
 """
 
 
+def make_many(directory, n):
+    """Small files 0.h5, 1.h5 … that were changed long ago, in each of which all of x is the file's number."""
+    import h5py
+    import numpy as np
+    os.makedirs(f"{DATA}/{directory}", exist_ok=True)
+    for i in range(n):
+        with h5py.File(f"{DATA}/{directory}/{i}.h5", "w") as f:
+            f["x"] = np.full(20000, i)
+        os.utime(f"{DATA}/{directory}/{i}.h5", (1e9, 1e9))
+
+
 def expecting():
     """Files that the program will open are open when it comes to them, each by two or three requests; what is no such
     file is an error when it is opened, and no other."""
@@ -213,11 +224,7 @@ def expecting():
     import numpy as np
     import xhdf5
     base = URL.rsplit("/", 1)[0]
-    os.makedirs(f"{DATA}/many", exist_ok=True)
-    for i in range(40):
-        with h5py.File(f"{DATA}/many/{i}.h5", "w") as f:
-            f["x"] = np.full(20000, i)
-        os.utime(f"{DATA}/many/{i}.h5", (1e9, 1e9))
+    make_many("many", 40)
     r = subprocess.run([sys.executable, "-c", EXPECTING, base, "40", OPTIONS["ca_bundle"], LOCAL], text=True,
                        env={**os.environ, "XHDF5_LOG": "read"}, capture_output=True, timeout=60)
     assert r.returncode == 0, r.stdout + r.stderr
@@ -263,11 +270,7 @@ def warming():
     import xhdf5
     from h5py._objects import phil
     base = URL.rsplit("/", 1)[0]
-    os.makedirs(f"{DATA}/warmed", exist_ok=True)
-    for i in range(20):
-        with h5py.File(f"{DATA}/warmed/{i}.h5", "w") as f:
-            f["x"] = np.full(20000, i)
-        os.utime(f"{DATA}/warmed/{i}.h5", (1e9, 1e9))
+    make_many("warmed", 20)
     urls = [f"{base}/warmed/{i}.h5" for i in range(20)]
 
     def found(name):

@@ -766,18 +766,24 @@ Test(verdict, each_reply_leads_to_one_thing, .init = fresh, .fini = over)
     }
 }
 
+/* A request to |https| that sent |token| is refused. */
+static void refuse_token(struct xh_url *https, struct xh_token *token)
+{
+    fresh();
+    a.first = https;
+    a.trusted = a.trusted_first = 1;
+    ask(1, https, "HTTP/1.1 401 No\n\n");
+    x.token = token;
+    x.token_sent = 1;
+}
+
 Test(verdict, a_refused_token_is_looked_for_once_and_sent_again_if_it_is_another, .init = fresh, .fini = over)
 {
     static struct xh_token token = {.value = (char *)"abc", .note = "the token of a test"};
     struct xh_url *https;
     cr_assert_eq(xh_url_parse("https://host/x.h5", &https, NULL), 0);
     for (int other = 0; other < 2; other++) {
-        fresh();
-        a.first = https;
-        a.trusted = a.trusted_first = 1;
-        ask(1, https, "HTTP/1.1 401 No\n\n");
-        x.token = &token;
-        x.token_sent = 1;
+        refuse_token(https, &token);
         cr_assert_eq(judge(XH_NET_OK), XH_NEXT_LOOK);
         cr_assert(!a.tries.token_reread && v.retries == 0, "nothing is decided before the token was looked for");
         a.looked = other ? XH_LOOK_OTHER : XH_LOOK_SAME;
@@ -788,12 +794,7 @@ Test(verdict, a_refused_token_is_looked_for_once_and_sent_again_if_it_is_another
         a.looked = XH_LOOK_NOT;
         cr_assert_eq(judge(XH_NET_OK), XH_NEXT_FAIL, "once is enough");
     }
-    fresh();
-    a.first = https;
-    a.trusted = a.trusted_first = 1;
-    ask(1, https, "HTTP/1.1 401 No\n\n");
-    x.token = &token;
-    x.token_sent = 1;
+    refuse_token(https, &token);
     x.begun_ns = 77;
     a.looked = XH_LOOK_SOON;
     cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
