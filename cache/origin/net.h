@@ -55,7 +55,7 @@ struct xh_send {
     const struct xh_proxies *proxies;
     int https;
     int foreign;                 /* 1: not the user names the server, but a file or a redirect: it is not asked at a
-                                  * link-local address, where metadata services are that trust who is near */
+                                  * link-local address, where metadata services are, which trust their neighbours */
     const char *cookies;         /* libcurl's lines, "" for none yet; NULL: none are sent, and none taken */
     int fresh; /* 1: over a new connection */
     uint64_t connect_timeout_ms; /* should the exchange's own deadline fail */

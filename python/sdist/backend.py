@@ -38,7 +38,7 @@ def _files(top):
 
 
 def _nobodys(entry):
-    """Who unpacked the archive is not told."""
+    """Without the name of the user that unpacked the archive."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry

@@ -47,10 +47,10 @@ def more() -> None:
             raise
 
 
-def several(names: Iterable[Any], who: str) -> list[Any]:
-    """The names that |who| was given."""
+def several(names: Iterable[Any], function: str) -> list[Any]:
+    """The names that a function was given."""
     if isinstance(names, (str, bytes, os.PathLike)):
-        raise TypeError(f"{who} takes several names, not one (a {type(names).__name__})")
+        raise TypeError(f"{function} takes several names, not one (a {type(names).__name__})")
     return list(names)
 
 

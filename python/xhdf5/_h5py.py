@@ -17,7 +17,7 @@ from ._default import is_driver_s, is_url, refuse_broken
 from ._options import written
 
 library = _hdf5.Library(defs)  # it makes h5py's calls; h5f may not be linked with HDF5
-plugin_dirs: list[str] = []  # of the library, at the import: for who does not hold h5py's lock
+plugin_dirs: list[str] = []  # of the library, at the import: for callers without h5py's lock
 
 
 def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:

@@ -220,8 +220,6 @@ def make_many(directory, n):
 def expecting():
     """Files that the program will open are open when it comes to them, each by two or three requests; what is no such
     file is an error when it is opened, and no other."""
-    import h5py
-    import numpy as np
     import xhdf5
     base = URL.rsplit("/", 1)[0]
     make_many("many", 40)
@@ -265,8 +263,6 @@ def expecting():
 def warming():
     """After xhdf5.warm files are in the shadow: each opening asks whether it may read, and fetches nothing. What fails
     is named, the others are there. h5py's lock is not held meanwhile."""
-    import h5py
-    import numpy as np
     import xhdf5
     from h5py._objects import phil
     base = URL.rsplit("/", 1)[0]

@@ -26,7 +26,7 @@
 #include "list_at.h"
 
 /* A file that nobody has open stays open for so long from its opening on: a program looks at it, closes it, and opens
- * it with HDF5. Not from its last use on: who asks again and again would never see that it has changed. */
+ * it with HDF5. Not from its last use on: a program that polls would never see that it has changed. */
 #define LINGER_NS 5000000000u
 /* For so long a failure is the answer for others that ask. */
 #define FAILURE_NS 1000000000u
