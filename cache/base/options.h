@@ -14,7 +14,8 @@
 
 struct xh_env;
 
-#define XH_USUAL_CONNECTIONS 16u /* connections=0, for one file: as many as download tools have, which servers bear */
+#define XH_USUAL_CONNECTIONS 17u /* connections=0, for one file: as many streams as download tools have, which servers
+                                  * bear, and one for what cannot wait */
 
 enum xh_opt_type { XH_OPT_BOOL, XH_OPT_INT, XH_OPT_SIZE, XH_OPT_STR };
 

@@ -5,6 +5,8 @@
 
 #include "base/links.h"
 #include "base/now.h"
+#include "cut.h"
+#include "few.h"
 #include "pages/limits.h"
 #include "policy.h"
 #include "segment.h"
@@ -24,6 +26,30 @@
 #define SOON_S 4
 #define RATED_NS 250000000u
 
+static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after, int anew);
+
+/* Where few connections are too few, the stream ends behind what has come and is waited for, and one over all of them
+ * goes on there. The lock is held. Returns where it is to end; 0: nothing is to be done. */
+static uint64_t leave_few(struct xh_stage *s)
+{
+    uint64_t end = s->stream_end;
+    int lost = s->lost;
+    if (s->all || !xh_few_is_too_few(&s->few, s->streamed, xh_now_ns()))
+        return 0;
+    s->all = 1;
+    xh_stream_cut_ahead(s, 0);
+    s->lost = lost;
+    return end;
+}
+
+static int do_all_stand(const struct xh_stage *s)
+{
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        if (!s->stream[i]->stands)
+            return 0;
+    return 1;
+}
+
 /* Whether a stream's load is to stand still. Takes the lock. */
 static int full(struct xh_transfer *t)
 {
@@ -32,9 +58,19 @@ static int full(struct xh_transfer *t)
     pthread_mutex_lock(&s->lock);
     int far = l->pos >= s->reach && l->pos >= l->first;
     int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
+    int over = l->cut && l->pos >= l->cut; /* what comes until it is over is for nobody */
     l->behind &= !is;
+    if (is && do_all_stand(s))
+        xh_few_stood(&s->few);
+    uint64_t to = leave_few(s), from = s->stream_end;
     pthread_mutex_unlock(&s->lock);
-    return is;
+    if (from < to) {
+        uint64_t seen = begin_stream(l->f, from, to, 1, 0, 1);
+        pthread_mutex_lock(&s->lock);
+        s->lost |= seen <= from; /* the reader begins it */
+        pthread_mutex_unlock(&s->lock);
+    }
+    return is || over;
 }
 
 void xh_stream_go_on(struct xh_prefetch *l)
@@ -155,10 +191,10 @@ static uint64_t known_rate(const struct xh_stage *s, const struct xh_origin_info
 static size_t loads_now(const struct xh_file *f, const struct xh_origin_info *info, size_t busy, int follows,
                         unsigned turns, size_t *all)
 {
-    size_t n = info->streaming;
+    size_t n = info->few;
     size_t may = info->streams + (follows ? busy : 0);
     if (turns > 1) { /* equally many each, as all are wanted in each turn: so is the last connection */
-        n = info->far ? (n + 1) / turns : 0;
+        n = info->far ? (info->streaming + 1) / turns : 0;
         may++;
     }
     n = n < XH_STREAM_LOADS_MAX ? n : XH_STREAM_LOADS_MAX;
@@ -246,7 +282,8 @@ static int is_soon_enough(const struct xh_stage *s, uint64_t off)
     return waits && off == s->stream_end && off - s->here > XH_STREAM_LEAST_BYTES && s->here < off;
 }
 
-uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after)
+/* See xh_stage_stream. |anew|: the one before was cut at |off|, so it begins at once. */
+static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after, int anew)
 {
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
@@ -262,7 +299,9 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     size_t busy = 0;
     while (busy < XH_STREAMS_MAX && s->stream[busy])
         busy++;
-    if (is_soon_enough(s, off)) {
+    if (turns > 1 || after || xh_followed_by(f) || s->all || xh_replicas_are_several(f->origin))
+        info.few = info.streaming;
+    if (!anew && is_soon_enough(s, off)) {
         pthread_mutex_unlock(&s->lock);
         return XH_STREAM_LATER;
     }
@@ -278,6 +317,9 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm);
             s->stream_end = r.off + len;
+            s->few = (struct xh_few){0};
+            if (info.few < info.streaming)
+                xh_few_begin(&s->few, s->streamed, xh_now_ns(), info.rtt_ns);
             if (after)
                 s->granted = s->reach = s->stream_end; /* as far as there is room */
             xh_prefetch_hand_over(f, ts, made);
@@ -287,6 +329,11 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     pthread_mutex_unlock(&s->lock);
     free(want.at);
     return seen;
+}
+
+uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after)
+{
+    return begin_stream(f, off, end, turns, after, 0);
 }
 
 /* What streams bring is reckoned now and then: less of it counts slowly, as they may have stood still. */
@@ -329,82 +376,21 @@ void xh_stage_tell(struct xh_file *f, uint64_t rate)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* |l| ends before its parcel |p|, the first one called with. */
-static void cut_load(struct xh_prefetch *l, const struct xh_segment *p)
-{
-    if (l->cut)
-        return;
-    l->cut = p == l->parcels ? p->off : p[-1].end;
-    if (l->pos < l->cut || l->over || l->submitting)
-        return; /* on_bytes() will see to it */
-    l->ended = 1;
-    xh_replicas_cancel(l->f->origin, &l->t);
-}
-
-/* Ends the streams at the first parcel from |off| on behind all that has come and all that is waited for. */
-static void cut_streams(struct xh_stage *s, uint64_t off)
-{
-    size_t i = xh_segment_at(s, off);
-    for (size_t k = i; k < s->n; k++)
-        if (s->at[k]->off < off || s->at[k]->takers || s->at[k]->got > s->at[k]->off)
-            i = k + 1;
-    if (i < s->n)
-        s->stream_end = s->at[i]->off;
-    while (i < s->n) {
-        struct xh_segment *p = s->at[i];
-        if (!p->load->turns) {
-            i++;
-            continue;
-        }
-        xh_segment_unlist(s, p);
-        cut_load(p->load, p);
-        s->lost = 1;
-    }
-}
-
-/* Ends each part |ahead| bytes behind what has come of it and what is waited for. */
-static void cut_parts(struct xh_stage *s, uint64_t ahead)
-{
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
-        struct xh_prefetch *l = s->stream[i];
-        size_t k = l->nparcels;
-        while (l->in_parts && k > 0 && l->parcels[k - 1].off >= l->pos + ahead && !l->parcels[k - 1].takers)
-            k--;
-        if (!l->in_parts || l->cut || k == l->nparcels)
-            continue;
-        for (size_t p = k; p < l->nparcels; p++)
-            xh_segment_unlist(s, &l->parcels[p]);
-        s->lost = 1;
-        cut_load(l, &l->parcels[k]);
-    }
-}
-
-/* Ends all streams, |ahead| bytes behind |off| or what has come of each part. */
-static void cut_all(struct xh_stage *s, uint64_t off, uint64_t ahead)
-{
-    cut_streams(s, off);
-    cut_parts(s, ahead);
-    s->granted = s->granted < s->stream_end ? s->granted : s->stream_end;
-}
-
 void xh_stage_end(struct xh_file *f)
 {
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     if (s->stream[0])
-        cut_all(s, 0, 0);
+        xh_stream_cut_all(s, 0, 0);
     pthread_mutex_unlock(&s->lock);
 }
 
 void xh_stage_cut(struct xh_file *f, uint64_t ahead)
 {
     struct xh_stage *s = f->stage;
-    uint64_t pos = 0;
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
-        pos = s->stream[i]->pos > pos ? s->stream[i]->pos : pos;
     if (s->stream[0])
-        cut_all(s, pos + ahead, ahead);
+        xh_stream_cut_ahead(s, ahead);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -427,7 +413,7 @@ static void leave_for_sites(struct xh_file *f)
     uint64_t most = fast_link_holds(&info), rate = known_rate(s, &info);
     uint64_t off = pos + (rate && rate < most ? rate : most);
     if (off < s->stream_end && s->stream_end - off >= XH_STREAM_LEAST_BYTES)
-        cut_streams(s, off);
+        xh_stream_cut(s, off);
 }
 
 /* The load that the reader waits for, up to |end|, while all others of the stream stand still; NULL: there is none. */
@@ -475,7 +461,7 @@ static void relieve(struct xh_file *f, struct xh_prefetch *slow)
     }
     for (size_t i = cut; i < slow->nparcels; i++)
         xh_segment_unlist(s, &slow->parcels[i]);
-    cut_load(slow, &slow->parcels[cut]);
+    xh_stream_cut_load(slow, &slow->parcels[cut]);
     struct xh_prefetch *l = xh_prefetch_add(f, mine, n, slow->turns, full);
     if (!l) {
         s->lost = 1;

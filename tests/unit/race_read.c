@@ -196,7 +196,8 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
                                    .max_ranges = 50,
                                    .max_range_header = 3900, .flight_bytes = 1u << 20,
                                    .connections = engine.streams ? engine.streams : 8,
-                                   .streaming = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8,
+                                   .streaming = engine.streams ? engine.streams : 8,
+                                   .few = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8,
                                    .idle = 8,
                                    .streams = engine.streams, .warm = engine.streams};
 }

@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "policy.h"
+#include "stream/few.h"
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
@@ -66,6 +67,50 @@ Test(policy, a_slow_load_is_relieved_where_a_new_connection_is_there_sooner)
     for (size_t i = 0; i < COUNT(cases); i++)
         cr_assert_eq(xh_policy_is_relieved(cases[i].bytes, cases[i].rate, cases[i].rtt_ms * 1e6), cases[i].is, "%s",
                      cases[i].what);
+}
+
+Test(policy, few_connections_are_too_few_where_they_bring_little_and_the_reader_waits)
+{
+    cr_assert(xh_policy_is_too_few(0.249, 1) && !xh_policy_is_too_few(0.251, 1));
+    cr_assert_not(xh_policy_is_too_few(0.1, 0)); /* more would not bring more to this reader */
+    cr_assert(xh_policy_is_too_few(0, 1));
+}
+
+/* What |bytes_per_ns| bring in |ms| more: 1 when that is too little. */
+static int brings(struct xh_few *w, uint64_t *streamed, uint64_t *now, double bytes_per_ns, unsigned ms)
+{
+    *now += ms * 1000000ull;
+    *streamed += (uint64_t)(bytes_per_ns * ms * 1e6);
+    return xh_few_is_too_few(w, *streamed, *now);
+}
+
+Test(policy, few_connections_are_judged_behind_their_slow_start)
+{
+    struct xh_few w = {0};
+    uint64_t now = 1000000000, streamed = 5 * MIB;
+    cr_assert_not(brings(&w, &streamed, &now, 0, 1000)); /* no stream has begun */
+    xh_few_begin(&w, streamed, now, 10000000);
+    cr_assert_not(brings(&w, &streamed, &now, 0.01, 119));
+    cr_assert_not(brings(&w, &streamed, &now, 0.01, 1));  /* 12 round trips: it is measured from here on */
+    cr_assert_not(brings(&w, &streamed, &now, 0.24, 99));
+    cr_assert(brings(&w, &streamed, &now, 0.24, 1));
+    cr_assert_not(brings(&w, &streamed, &now, 0.24, 1000)); /* asked no more */
+    xh_few_begin(&w, streamed, now, 10000000);
+    cr_assert_not(brings(&w, &streamed, &now, 0.3, 30));  /* 8 MiB came sooner */
+    cr_assert_not(brings(&w, &streamed, &now, 0.3, 100));
+    cr_assert_not(brings(&w, &streamed, &now, 0.1, 100)); /* for a moment */
+    cr_assert_not(brings(&w, &streamed, &now, 0.5, 100));
+    cr_assert_not(brings(&w, &streamed, &now, 0.1, 399));
+    cr_assert(brings(&w, &streamed, &now, 0.1, 1));       /* the link is slower */
+    xh_few_begin(&w, streamed, now, 10000000);
+    cr_assert_not(brings(&w, &streamed, &now, 0.3, 30));
+    xh_few_stood(&w);
+    cr_assert_not(brings(&w, &streamed, &now, 0.1, 100)); /* its reader had enough */
+    cr_assert(brings(&w, &streamed, &now, 0.1, 200));     /* and then not */
+    xh_few_begin(&w, streamed, now, 10000000);
+    for (unsigned i = 0; i < 100; i++)
+        cr_assert_not(brings(&w, &streamed, &now, 0.3, 100));
+    cr_assert(brings(&w, &streamed, &now, 0, 800) || brings(&w, &streamed, &now, 0, 800)); /* however long they were */
 }
 
 Test(policy, small_reads_and_what_is_read_again_are_kept)
