@@ -6,9 +6,14 @@ usage: patterns.py [--keep DIR] [--only NAME] HERD7 [ARGUMENT...]
 HERD7 and its arguments are how herd7 is started. Prints a line for each pattern and fault, and "N passed, N failed". A
 pattern passes if no model has a run that ends as it never should; a fault passes if each model has one, or each of those
 that it names, and the others none. --keep leaves the litmus tests in DIR.
+
+A pattern is no proof of code that does something else. So where a thread names functions, each of its steps that orders
+something must be found there, with this order; and docs/shadow.md must name the pattern.
 """
 import argparse
+import concurrent.futures
 import dataclasses
+import os
 import pathlib
 import re
 import subprocess
@@ -16,6 +21,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parents[1]
 MODELS = ("c11", "llsc", "lse")  # RC11; AArch64 as compilers make it for ARMv8.0, and for ARMv8.1 with RCpc loads
 ORDERS = {"relaxed", "acquire", "release", "acq_rel", "seq_cst"}
 
@@ -24,6 +30,7 @@ ORDERS = {"relaxed", "acquire", "release", "acq_rel", "seq_cst"}
 class Step:
     words: list
     faults: dict  # name: the steps in its place, as lists of words
+    kernel: bool  # the kernel does it
 
 
 @dataclasses.dataclass
@@ -31,6 +38,7 @@ class Pattern:
     name: str
     start: dict
     threads: list = dataclasses.field(default_factory=list)
+    places: list = dataclasses.field(default_factory=list)  # of each thread: "file: function, function; file: …"
     never: list = dataclasses.field(default_factory=list)
     models: dict = dataclasses.field(default_factory=dict)  # of a fault: those that find it
 
@@ -42,7 +50,7 @@ class Pattern:
 def read(path):
     patterns = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        line = line.partition("#")[0].rstrip()
+        line, _, comment = line.partition("#")
         said, *faults = line.split("~")
         words = said.split()
         if not words:
@@ -55,10 +63,11 @@ def read(path):
             p.start = dict(w.split("=") for w in words[1:])
         elif words[0] == "thread":
             p.threads.append([])
+            p.places.append(comment.strip())
         elif words[0] == "never":
             p.never.append(dict(w.split("=") for w in words[1:]))
         else:
-            step = Step(words, {})
+            step = Step(words, {}, "kernel" in comment)
             for fault in faults:
                 name, models, instead = re.fullmatch(r"(\w+)(?:\(([\w ]+)\))?:(.*)", fault.strip()).groups()
                 step.faults[name] = [s.split() for s in instead.split(";") if s.strip()]
@@ -66,6 +75,51 @@ def read(path):
             p.threads[-1].append(step)
             assert words[-1] in ORDERS or words[0] == "want", f"line {number}: no order {words[-1]}"
     return patterns
+
+
+# ---- what the code says ------------------------------------------------------------------------------------------
+
+# How a step with an order is written; besides, by a call of one of these two.
+WRITTEN = {"load": r"atomic_load_explicit\(", "store": r"atomic_store_explicit\(", "fence": r"atomic_thread_fence\(",
+           "cas": r"atomic_(?:compare_exchange_\w+|fetch_or)_explicit\(",
+           "swap": r"atomic_(?:compare_exchange_\w+|exchange)_explicit\("}
+BY = {"xh_page_change(": ("page_state.c", "cas", "acq_rel"), "xh_page_fence(": ("page.h", "fence", "acquire")}
+
+
+def function(file, name):
+    text = (TOP / "cache/shadow" / file).read_text()
+    found = re.search(rf"^\w[^\n;]*\b{name}\([^;{{]*\)\n\{{.*?^\}}", text, re.M | re.S)
+    return found[0] if found else None
+
+
+def writes(text, op, order, place=""):
+    return re.search(rf"{WRITTEN[op]}[^;]*?\b{place}[^;]*?memory_order_{order}\b", text)
+
+
+def does(text, op, order, place):
+    change = op in ("cas", "swap") and order == "acq_rel" or op == "store" and order == "release"
+    return (writes(text, op, order, place) or place == "word" and change and "xh_page_change(" in text
+            or (op, order) == ("fence", "acquire") and "xh_page_fence(" in text)
+
+
+def strangers(pattern):
+    """What the pattern says and the code, or the documentation, does not."""
+    wrong = [] if f"`{pattern.name}`" in (TOP / "docs/shadow.md").read_text() else ["docs/shadow.md does not name it"]
+    for called, (file, op, order) in BY.items():
+        if not writes(function(file, called[:-1]), op, order):
+            wrong.append(f"{called[:-1]} has no {op} {order}")
+    for steps, places in zip(pattern.threads, pattern.places):
+        texts = []
+        for place in filter(None, places.split(";")):
+            file, _, names = place.strip().partition(": ")
+            for name in names.split(", "):
+                texts.append(function(file, name) or wrong.append(f"no {name} in {file}") or "")
+        for s in steps if texts else []:
+            op, order = s.words[0], s.words[-1]
+            on = "" if op == "fence" else s.words[2 if op in ("load", "swap") else 1]
+            if order in ORDERS - {"relaxed"} and not s.kernel and not any(does(t, op, order, on) for t in texts):
+                wrong.append(f"no {op} {on} {order} in {places}")
+    return wrong
 
 
 # ---- tests as herd7 reads them -----------------------------------------------------------------------------------
@@ -202,28 +256,33 @@ def main():
     parser.add_argument("herd", nargs="+")
     o, more = parser.parse_known_args()
     patterns = [p for p in read(HERE / "shadow.patterns") if o.only in (None, p.name)]
-    found, good, bad = {}, 0, 0
+    good = bad = 0
     with tempfile.TemporaryDirectory() as scratch:
         to = o.keep or pathlib.Path(scratch)
         to.mkdir(parents=True, exist_ok=True)
+        files = {model: [] for model in MODELS}
         for model in MODELS:
-            files = []
             for p in patterns:
                 for fault in [None, *p.models]:
                     name = "-".join([p.name, *([fault] if fault else []), model])
-                    files.append(to / f"{name}.litmus")
-                    files[-1].write_text(text_of(model, name, p, p.faulty(fault)))
-            found[model] = runs(o.herd + more, model, files)
+                    files[model].append(to / f"{name}.litmus")
+                    files[model][-1].write_text(text_of(model, name, p, p.faulty(fault)))
+        # Half of the time goes into AArch64 with single instructions: first.
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            tasks = {m: pool.submit(runs, o.herd + more, m, files[m]) for m in reversed(MODELS)}
+            found = {m: t.result() for m, t in tasks.items()}
     for p in patterns:
         for fault in [None, *p.models]:
             name = "-".join([p.name, *([fault] if fault else [])])
             by = [m for m in MODELS if found[m][f"{name}-{m}"][0]]
-            right = by == (p.models[fault] if fault else []) and all(sum(found[m][f"{name}-{m}"]) for m in MODELS)
+            wrong = strangers(p) if not fault else []
+            right = (by == (p.models[fault] if fault else []) and not wrong
+                     and all(sum(found[m][f"{name}-{m}"]) for m in MODELS))
             good, bad = good + right, bad + (not right)
             counts = ", ".join(f"{m} {sum(found[m][f'{name}-{m}'])}" for m in MODELS)
             print(f"{'ok' if right else 'FAILED':6} {name}: " +
                   (f"found by {' '.join(by) or 'none'}" if fault else f"{'never' if not by else 'seen by ' + ' '.join(by)}")
-                  + f" (runs: {counts})")
+                  + f" (runs: {counts})" + "".join(f"; {w}" for w in wrong))
         if not p.models:
             bad += 1
             print(f"FAILED {p.name}: it has no fault")
