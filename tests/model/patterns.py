@@ -4,8 +4,8 @@
 usage: patterns.py [--keep DIR] [--only NAME] HERD7 [ARGUMENT...]
 
 HERD7 and its arguments are how herd7 is started. Prints a line for each pattern and fault, and "N passed, N failed". A
-pattern passes if no model has a run that ends as it never should; a fault passes if each model has one, or each of those
-that it names, and the others none. --keep leaves the litmus tests in DIR.
+pattern passes if no model has a run that ends as it never should; a fault passes if each model has one, or each of
+those that it names, and the others none. --keep leaves the litmus tests in DIR.
 
 A pattern is no proof of code that does something else. So where a thread names functions, each of its steps that orders
 something must be found there, with this order; and docs/shadow.md must name the pattern.
@@ -195,7 +195,7 @@ def in_assembler(name, pattern, threads, lse):
         out = []
 
         def exchange(register, place, value, order, test=None):
-            a, l = "A" * (order in ("acquire", "acq_rel", "seq_cst")), "L" * (order in ("release", "acq_rel", "seq_cst"))
+            a, l = "A" * (order in ("acquire", "acq_rel")), "L" * (order in ("release", "acq_rel"))
             out.append(f"MOV W18,#{value}")
             if lse and test:
                 out.extend([f"MOV W17,#{test}", f"CAS{a}{l} W17,W18,[{place}]", f"CMP W17,#{test}", f"B.NE END{t}"])
@@ -212,7 +212,8 @@ def in_assembler(name, pattern, threads, lse):
         for op, *a in thread:
             order = a[-1]
             if op == "load":
-                out.append(f"{'LDR' if order == 'relaxed' else 'LDAPR' if lse else 'LDAR'} W{number[a[0]]},[{at[a[1]]}]")
+                how = "LDR" if order == "relaxed" else "LDAPR" if lse else "LDAR"
+                out.append(f"{how} W{number[a[0]]},[{at[a[1]]}]")
             elif op == "store":
                 out.append(f"MOV W18,#{names.value(a[1])}")
                 out.append(f"{'STR' if order == 'relaxed' else 'STLR'} W18,[{at[a[0]]}]")
@@ -241,7 +242,7 @@ def text_of(model, name, pattern, threads):
 def runs(herd, model, files):
     """How many runs of each test end as they never should: {name: (such, others)}."""
     arguments = ["-model", "rc11.cat"] if model == "c11" else ["-optace", "true"]
-    done = subprocess.run([*herd, *arguments, *map(str, files)], capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run([*herd, *arguments, *files], capture_output=True, text=True, timeout=300, check=False)
     seen = {name: (int(such), int(others))
             for name, such, others in re.findall(r"^Observation (\S+) \w+ (\d+) (\d+)$", done.stdout, re.M)}
     if len(seen) != len(files) or done.returncode:
@@ -280,9 +281,8 @@ def main():
                      and all(sum(found[m][f"{name}-{m}"]) for m in MODELS))
             good, bad = good + right, bad + (not right)
             counts = ", ".join(f"{m} {sum(found[m][f'{name}-{m}'])}" for m in MODELS)
-            print(f"{'ok' if right else 'FAILED':6} {name}: " +
-                  (f"found by {' '.join(by) or 'none'}" if fault else f"{'never' if not by else 'seen by ' + ' '.join(by)}")
-                  + f" (runs: {counts})" + "".join(f"; {w}" for w in wrong))
+            verdict = f"found by {' '.join(by) or 'none'}" if fault or by else "never"
+            print(f"{'ok' if right else 'FAILED':6} {name}: {verdict} (runs: {counts})", *wrong, sep="; ")
         if not p.models:
             bad += 1
             print(f"FAILED {p.name}: it has no fault")

@@ -1,9 +1,9 @@
 /* The word of a page, and what processes do with it, for spin: docs/shadow.md, "Memory order".
  *
- * ACTORS processes, each with a slot, do up to OPS things each: read, claim and fill, claim for later, take over, evict,
- * find damage, wait. A process may die before any step, DEATHS times in all; then its slot's next holder begins. Each
- * page (PAGES, which are one unit) has two halves, so that a fill, a punch and a copy are seen half done. A step is one
- * access to what is shared, and what the process decides by it alone.
+ * ACTORS processes, each with a slot, do up to OPS things each: read, claim and fill, claim for later, take over,
+ * evict, find damage, wait. A process may die before any step, DEATHS times in all; then its slot's next holder begins,
+ * or there is none. Each page (PAGES, which are one unit) has two halves, so that a fill, a punch and a copy are seen
+ * half done. A step is one access to what is shared, and what the process decides by it alone.
  *
  * Checked: a reader that is given a page has the origin's bytes; two processes never fill one page; when all is quiet,
  * no page is held by a process that lives, each can be made EMPTY, and a READY one is whole; with WAKES_ONLY, where
@@ -74,15 +74,16 @@ byte epoch[ACTORS];                 /* in the file; |locked|: the kernel's locks
 byte filling[PAGES];                /* how many write there now */
 byte deaths;
 
-/* xh_page_change: replaces |old|, unless what is HELD has changed, or it is not LATER any more (|later|). |ok|: done. */
+/* xh_page_change: replaces |old|, unless what is HELD has changed, or with |later| the claim was begun. |ok|: done. */
 inline change(p, old, state, owner, flags, later)
 {
 #if FAULT == CHANGE_TORN
     atomic { STEP; seen = word[p] }
-    atomic { STEP; if :: HELD(seen) == HELD(old) && (!later || IS_LATER(seen)) -> ok = 1; woken = (seen & WAITERS) != 0
+    atomic { STEP; if :: HELD(seen) == HELD(old) && (!later || IS_LATER(seen)) ->
+                          ok = 1; woken = (seen & WAITERS) != 0;
 #else
     atomic { STEP; if :: HELD(word[p]) == HELD(old) && (!later || IS_LATER(word[p])) ->
-                          ok = 1; woken = (word[p] & WAITERS) != 0
+                          ok = 1; woken = (word[p] & WAITERS) != 0;
 #endif
                           word[p] = MAKE(old, state, owner, flags)
                       :: else -> ok = 0
@@ -196,7 +197,12 @@ inline evict()
             :: else
             fi;
             if
-            :: ok -> atomic { STEP; was[n] = word[n]; take = 1; if :: STATE(was[n]) != EMPTY -> take = 0; break :: else fi }
+            :: ok ->
+                atomic { STEP; was[n] = word[n]; take = STATE(was[n]) == EMPTY };
+                if
+                :: !take -> break
+                :: else
+                fi
             :: else -> take = 0; break
             fi
         :: else

@@ -24,15 +24,15 @@ WHOLE = {
     "no time-outs": f"-DOPS=2 {WAKES}",
     "three processes, no time-outs": f"-DACTORS=3 -DOPS=1 {WAKES}",
 }
-# And with --all: minutes, and gigabytes.
+# And with --all: a minute, and up to 2 GB. Three processes with a death take more than 9 GB: not tried to the end.
 LARGE = {
     "two processes, three things each": "-DOPS=3 -DDEATHS=0",
     "a unit of two pages, two things each": "-DPAGES=2 -DOPS=2 -DDEATHS=0",
     "two processes, two deaths": "-DOPS=2 -DDEATHS=2",
-    "three processes, a death": "-DACTORS=3 -DOPS=1 -DDEATHS=1",
 }
 # A fault that only other settings than the first show.
-FAULTS = {"NO_NEIGHBOUR": "-DPAGES=2 -DOPS=2", "NOT_WOKEN": f"-DOPS=2 {WAKES}", "CHANGE_TORN": "-DOPS=2 -DDEATHS=0"}
+FAULTS = {"NO_NEIGHBOUR": "-DPAGES=2 -DOPS=2", "NOT_WOKEN": f"-DOPS=2 {WAKES}",
+          "CHANGE_TORN": "-DOPS=2 -DDEATHS=0"}
 
 
 def run(flags, large):
@@ -42,15 +42,15 @@ def run(flags, large):
             return subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
         said = call("spin", "-a", *flags, str(MODEL))
         # Some seconds of search are not worth those of a compiler that optimizes.
-        built = call("gcc", "-w", "-O2" if large else "-O0", "-DSAFETY", "-DMEMLIM=12000", "-o", "pan", "pan.c")
+        built = call("gcc", "-w", "-O2" if large else "-O0", "-DSAFETY", "-DMEMLIM=4000", "-o", "pan", "pan.c")
         if said.returncode or built.returncode:
             return None, None, said.stdout + said.stderr + built.stderr, ""
         out = call("./pan", "-m500000").stdout
         errors, states = re.search(r"errors: (\d+)", out), re.search(r"(\d+) states, stored", out)
         wrong = re.search(r"pan:\d+: (.*)", out)
         # Out of memory or too deep: that is no proof.
-        if not errors or not states or re.search(r"max search depth too small|out of memory|Search not completed", out) \
-                and not int(errors[1]):
+        cut = re.search(r"max search depth too small|out of memory|Search not completed", out)
+        if not errors or not states or (cut and not int(errors[1])):
             return None, None, out[-1000:], ""
         way = call("spin", "-t", "-p", *flags, str(MODEL)).stdout if int(errors[1]) else ""
         return int(errors[1]), int(states[1]), wrong[1] if wrong else "", way
