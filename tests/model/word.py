@@ -52,7 +52,7 @@ def run(flags, large):
         cut = re.search(r"max search depth too small|out of memory|Search not completed", out)
         if not errors or not states or (cut and not int(errors[1])):
             return None, None, out[-1000:], ""
-        way = call("spin", "-t", "-p", *flags, str(MODEL)).stdout if int(errors[1]) else ""
+        way = call("spin", "-k", "word.pml.trail", "-p", *flags, str(MODEL)).stdout if int(errors[1]) else ""
         return int(errors[1]), int(states[1]), wrong[1] if wrong else "", way
 
 
