@@ -6,8 +6,8 @@
  * would have had. A program that installs its own handler later replaces this one: then the process dies, as it would
  * without guards.
  *
- * Guards are never freed, as a handler may be looking at any of them. Dropped guards are used again. The handler
- * makes only async-signal-safe calls. Threads: any. */
+ * Guards are never freed, as a handler may be looking at any of them. Dropped guards are used again, for mappings of
+ * the same size. The handler makes only async-signal-safe calls. Threads: any. */
 #include "guard.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 struct xh_guard {
     _Atomic uintptr_t from; /* 0: unused. Release pairs with the handler's acquire. */
-    _Atomic size_t bytes;
     _Atomic int broken;
-    struct xh_guard *next; /* constant */
+    size_t bytes;          /* constant, as the next: so that the handler never sees a mapping with another one's size */
+    struct xh_guard *next;
 };
 
 static struct xh_guard *_Atomic guards; /* written under xh_shadow_lock; read without */
@@ -31,11 +31,10 @@ static int replace(uintptr_t at)
 {
     for (struct xh_guard *g = atomic_load_explicit(&guards, memory_order_acquire); g; g = g->next) {
         uintptr_t from = atomic_load_explicit(&g->from, memory_order_acquire);
-        size_t bytes = atomic_load_explicit(&g->bytes, memory_order_relaxed);
-        if (from == 0 || at < from || at - from >= bytes)
+        if (from == 0 || at < from || at - from >= g->bytes)
             continue;
         atomic_store_explicit(&g->broken, 1, memory_order_release); /* before any thread sees the first zero */
-        return mmap((void *)from, bytes, PROT_READ | PROT_WRITE,
+        return mmap((void *)from, g->bytes, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == (void *)from;
     }
     return 0;
@@ -71,16 +70,16 @@ void xh_guard_install(void)
 struct xh_guard *xh_guard_add(void *map, size_t bytes)
 {
     struct xh_guard *first = atomic_load_explicit(&guards, memory_order_relaxed), *g = first;
-    while (g && atomic_load_explicit(&g->from, memory_order_relaxed))
+    while (g && (g->bytes != bytes || atomic_load_explicit(&g->from, memory_order_relaxed)))
         g = g->next;
     if (!g) {
         if (!(g = calloc(1, sizeof *g)))
             return NULL;
+        g->bytes = bytes;
         g->next = first;
         atomic_store_explicit(&guards, g, memory_order_release);
     }
     atomic_store_explicit(&g->broken, 0, memory_order_relaxed);
-    atomic_store_explicit(&g->bytes, bytes, memory_order_relaxed);
     atomic_store_explicit(&g->from, (uintptr_t)map, memory_order_release);
     return g;
 }

@@ -21,6 +21,7 @@
 #include "hint.h"
 #include "impl.h"
 #include "directory.h"
+#include "page.h"
 #include "store.h"
 
 #define OTHER_LAYOUT "of another layout version"
@@ -157,7 +158,11 @@ void xh_image_read(struct xh_image *m, const struct xh_image_run *run, uint8_t *
     uint64_t words = m->head.header_bytes + run->first * 8;
     size_t n = run->count, len = bytes_of(&m->head, run);
     size_t had = read_some(m->fd, before, n * 8, words) / 8;
+    /* As in page.c, but that the kernel loads the page states too: system calls order nothing by themselves. The first
+     * pairs with publish, the second with the evictor's fence. */
+    xh_page_fence();
     size_t got = read_some(m->fd, buf, len, m->head.data_off + run->first * XH_PAGE_BYTES);
+    xh_page_fence();
     size_t has = read_some(m->fd, after, n * 8, words) / 8;
     for (size_t i = 0; i < n; i++) {
         size_t end = (i + 1) * XH_PAGE_BYTES < len ? (i + 1) * XH_PAGE_BYTES : len;

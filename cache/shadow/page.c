@@ -92,6 +92,11 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
         return XH_E_NOSPACE;
     const char *from = data;
     int squeezed = 0;
+#ifndef __SANITIZE_THREAD__
+    /* A reader that copies a byte of these sees before its fence (xh_page_fence) that the page is CLAIMED: a store may
+     * pass the one before it, even where that is a release. */
+    atomic_thread_fence(memory_order_release);
+#endif
     note_sums(s, off, data, len);
     while (len) {
         ssize_t n = xh_retry(pwrite(s->fd, from, len, (off_t)(s->head.data_off + off)));
@@ -308,7 +313,8 @@ static void sleep_on(struct xh_shadow *s, uint64_t idx, uint64_t w, int64_t ms)
 static int is_stuck(struct xh_shadow *s, uint32_t owner)
 {
     for (unsigned i = 0; i < XH_STUCK; i++) {
-        uint64_t word = atomic_load_explicit(&s->stuck[i].word, memory_order_relaxed);
+        /* Acquire pairs with note_stuck: |idx| is a page whose state is safe to touch. */
+        uint64_t word = atomic_load_explicit(&s->stuck[i].word, memory_order_acquire);
         uint64_t idx = atomic_load_explicit(&s->stuck[i].idx, memory_order_relaxed);
         if (word == 0 || xh_w_owner(word) != owner)
             continue;
@@ -325,7 +331,7 @@ static void note_stuck(struct xh_shadow *s, uint64_t idx, uint64_t word)
     unsigned i = atomic_fetch_add_explicit(&s->next_stuck, 1, memory_order_relaxed) % XH_STUCK;
     atomic_store_explicit(&s->stuck[i].word, 0, memory_order_relaxed);
     atomic_store_explicit(&s->stuck[i].idx, idx, memory_order_relaxed);
-    atomic_store_explicit(&s->stuck[i].word, word, memory_order_relaxed);
+    atomic_store_explicit(&s->stuck[i].word, word, memory_order_release);
 }
 
 /* Waits as xh_shadow_wait. |gives_up|: after a timeout the owner is not waited for again. */

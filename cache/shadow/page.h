@@ -11,8 +11,8 @@ static inline size_t xh_page_bytes(const struct xh_shadow *s, uint64_t idx)
     return left < XH_PAGE_BYTES ? (size_t)left : XH_PAGE_BYTES;
 }
 
-/* Orders the copy before the second load of the page states (a seqlock reader's fence). Pairs with the evictor's CAS
- * to EVICTING. ThreadSanitizer knows no fences, nor what the kernel copies. */
+/* Orders the copy before the second load of the page states (a seqlock reader's fence). Pairs with the fences of the
+ * evictor (clock.c) and of the filler (xh_shadow_fill). ThreadSanitizer knows no fences, nor what the kernel copies. */
 static inline void xh_page_fence(void)
 {
 #ifdef __SANITIZE_THREAD__

@@ -39,7 +39,7 @@ static struct {
     uint64_t written_ns;
     uint64_t beside;      /* number of the last such event */
     unsigned char named[65536 / 8]; /* connections whose track has a name */
-    int fd;               /* constant after |xh_timeline_state| is set */
+    int fd;               /* constant after |xh_timeline_state| is set; ordered by |lock|, which is taken between */
     int full;
 } line;
 

@@ -873,6 +873,22 @@ static int work_after_truncation(int where)
     return bad;
 }
 
+Test(page, a_guard_is_used_again_for_mappings_of_its_size_alone)
+{
+    /* A handler may just have loaded the address of the one before: with another size it would replace what lies
+     * behind it. */
+    static char one[2], other[4];
+    struct xh_guard *first = xh_guard_add(one, sizeof one);
+    xh_guard_drop(first);
+    struct xh_guard *larger = xh_guard_add(other, sizeof other);
+    cr_assert_neq(larger, first, "the guard of 2 bytes is that of 4 bytes now");
+    xh_guard_drop(larger);
+    cr_assert_eq(xh_guard_add(one, sizeof one), first, "a guard was not used again");
+    cr_assert_eq(xh_guard_add(other, sizeof other), larger);
+    xh_guard_drop(first);
+    xh_guard_drop(larger);
+}
+
 Test(page, a_shadow_truncated_under_its_mapping_costs_speed_and_nothing_else)
 {
     for (int where = 0; where < 4; where++) {
