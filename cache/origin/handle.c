@@ -423,8 +423,12 @@ struct xh_handle *xh_handle_new(const struct xh_handle_events *events, void *ctx
 
 void xh_handle_free(struct xh_handle *h)
 {
-    if (h)
-        curl_easy_cleanup(h->easy);
+    struct xh_libcurl_hush hush;
+    if (!h)
+        return;
+    xh_libcurl_hush(&hush);
+    curl_easy_cleanup(h->easy);
+    xh_libcurl_unhush(&hush);
     free(h);
 }
 
@@ -451,7 +455,10 @@ enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, st
     bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, a->quiet_ms ? 1L : 0L) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)(a->quiet_ms + 999) / 1000) != CURLE_OK;
     if (!bad) {
+        struct xh_libcurl_hush hush;
+        xh_libcurl_hush(&hush);
         CURLcode code = curl_easy_perform(e);
+        xh_libcurl_unhush(&hush);
         enum xh_net net = code == CURLE_OK ? XH_NET_OK
                           : h->cut         ? XH_NET_CUT
                           : h->near        ? XH_NET_NEAR
@@ -499,7 +506,10 @@ void *xh_handle_tls(const struct xh_handle *h)
 
 int xh_handle_put(struct xh_handle *h, const char *text, size_t len, size_t *n)
 {
+    struct xh_libcurl_hush hush;
+    xh_libcurl_hush(&hush);
     CURLcode code = curl_easy_send(h->easy, text, len, n);
+    xh_libcurl_unhush(&hush);
     return code == CURLE_OK ? 0 : code == CURLE_AGAIN ? 1 : -1;
 }
 

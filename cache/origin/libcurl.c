@@ -1,8 +1,10 @@
 /* What libcurl's versions differ in: see libcurl.h. */
 #include "libcurl.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 
 #include <curl/curl.h>
 #include <openssl/opensslv.h>
@@ -56,6 +58,33 @@ void xh_libcurl_default_ca(const char **file, const char **dir)
     const curl_version_info_data *v = curl_version_info(CURLVERSION_NOW);
     *file = v->age >= CURLVERSION_SEVENTH ? v->cainfo : NULL;
     *dir = v->age >= CURLVERSION_SEVENTH ? v->capath : NULL;
+}
+
+static int is_pending(int signal)
+{
+    sigset_t set;
+    return sigpending(&set) == 0 && sigismember(&set, signal) == 1;
+}
+
+void xh_libcurl_hush(struct xh_libcurl_hush *out)
+{
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &out->old);
+    out->pending = is_pending(SIGPIPE);
+}
+
+void xh_libcurl_unhush(const struct xh_libcurl_hush *h)
+{
+    static const struct timespec now = {0};
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    while (!h->pending && is_pending(SIGPIPE))
+        if (sigtimedwait(&pipe, NULL, &now) < 0 && errno != EINTR)
+            break;
+    pthread_sigmask(SIG_SETMASK, &h->old, NULL);
 }
 
 void xh_libcurl_set_protocols(void *easy, int https)

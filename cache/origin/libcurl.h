@@ -6,6 +6,8 @@
 #ifndef XH_LIBCURL_H
 #define XH_LIBCURL_H
 
+#include <signal.h>
+
 /* 1 when curl's TLS is the OpenSSL of the headers here: it may be built with another library, or another version. */
 int xh_libcurl_has_our_openssl(void);
 
@@ -26,6 +28,15 @@ int xh_libcurl_signs(void);
 
 /* Where libcurl itself would look for CAs; either may be NULL. */
 void xh_libcurl_default_ca(const char **file, const char **dir);
+
+/* Between the two no SIGPIPE comes to this thread: older libcurls write to a connection that the server has closed, and
+ * the signal would end the program. The driver's own threads take none anyway. */
+struct xh_libcurl_hush {
+    sigset_t old;
+    int pending; /* one was before */
+};
+void xh_libcurl_hush(struct xh_libcurl_hush *out);
+void xh_libcurl_unhush(const struct xh_libcurl_hush *h);
 
 /* Lets the handle ask over https, and over http unless |https|. */
 void xh_libcurl_set_protocols(void *easy, int https);
