@@ -17,8 +17,14 @@ int xh_h5err_push(struct xh_h5 *h5, const char *file, const char *func, unsigned
 #define xh_h5err_push(...) ((void)(xh_h5err_push)(__VA_ARGS__), -1)
 #endif
 
+#ifdef __FILE_NAME__ /* GCC has it from 12 on; RHEL 9 has 11 */
+#define XH_FILE_NAME __FILE_NAME__
+#else
+#define XH_FILE_NAME __FILE__
+#endif
+
 #define xh_fail(h5, code, ...) \
-    xh_h5err_push((h5), __FILE_NAME__, __func__, (unsigned)__LINE__, (code), __VA_ARGS__)
+    xh_h5err_push((h5), XH_FILE_NAME, __func__, (unsigned)__LINE__, (code), __VA_ARGS__)
 
 /* The same for a failed system call: appends ", errno = N, error message = '…'" to |what|. */
 #define xh_fail_sys(h5, what, sys_errno)                                                    \
@@ -27,7 +33,7 @@ int xh_h5err_push(struct xh_h5 *h5, const char *file, const char *func, unsigned
 
 /* The same for an error of the cache, with its errno if it has one. */
 #define xh_fail_cache(h5, err) \
-    xh_h5err_push_cache((h5), __FILE_NAME__, __func__, (unsigned)__LINE__, (err))
+    xh_h5err_push_cache((h5), XH_FILE_NAME, __func__, (unsigned)__LINE__, (err))
 int xh_h5err_push_cache(struct xh_h5 *h5, const char *file, const char *func, unsigned line,
                         const struct xh_err *err);
 

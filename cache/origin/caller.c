@@ -7,6 +7,7 @@
 
 #include "base/sha256.h"
 #include "handle.h"
+#include "libcurl.h"
 #include "s3keys.h"
 #include "s3metadata.h"
 
@@ -81,10 +82,10 @@ static int take_keys(struct xh_caller *c, struct xh_err *err)
     int rc = xh_s3_settings_find(c->o, 0, &s, err);
     s.unsigned_ |= s.rule == XH_S3_RULE_OFF;
     rc = rc ? rc : xh_s3_keys_find(c->o, &s, xh_s3_metadata_fetch, &c->token, err);
-    if (rc == 0 && c->token->value && !xh_handle_signs())
+    if (rc == 0 && c->token->value && !xh_libcurl_signs())
         rc = xh_err_set(err, XH_E_INVAL, 0,
-                        "%.200s: the libcurl that is here was built without signatures for S3 (--disable-aws). Without "
-                        "keys (aws_no_sign_request=on) it reads what is public",
+                        "%.200s: the libcurl that is here makes no signatures for S3: it is older than 7.88, or built "
+                        "with --disable-aws. Without keys (aws_no_sign_request=on) it reads what is public",
                         c->url->shown);
     return rc;
 }
@@ -182,7 +183,7 @@ int xh_caller_find(struct xh_caller *c, const struct xh_options *o, struct xh_ur
     rc = rc ? rc : xh_proxy_check(&c->proxies, url, err);
     if (rc)
         return rc;
-    xh_handle_default_ca(&file, &dir);
+    xh_libcurl_default_ca(&file, &dir);
     /* http may lead to https: then their lack is an error, but not before. */
     if (xh_trust_find(o, file, dir, &c->trust, &none) != 0) {
         if (url->https)

@@ -19,28 +19,18 @@
 #include <openssl/ssl.h>
 
 #include "base/wipe.h"
+#include "libcurl.h"
 #include "proxy.h"
 
 #define UPLOAD_BUFFER_BYTES (512L << 10)
 #define BUFFER_BYTES        (512L << 10) /* of socket reads over plain http; TLS brings 16 KiB records anyway */
-#define TEXT_OF(number)     #number
-#define TEXT(macro)         TEXT_OF(macro)
-#define OPENSSL_MAJOR       TEXT(OPENSSL_VERSION_MAJOR) "."
 /* What OpenSSL receives at once: two records of 16 KiB, each with its header, tag and padding. Before each record it
  * moves all that it holds to the buffer's beginning, so that room for n records costs (n - 1) / 2 further copies of
  * each byte. Copies a byte in libssl (test `copies`) and calls of recv a MB: 128 KiB 4.4 and 18, four records 2.2 and
  * 26, three 1.8 and 33, two 1.3 and 43, one 1.0 and 65. */
 #define TLS_BUFFER_BYTES    (2u * (SSL3_RT_HEADER_LENGTH + SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD))
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-#define READS_ALL_RECORDS 0x080a00u /* libcurl 8.10 */
 #define CA_KEPT_S           86400L /* building the store of authorities is slow */
-
-void xh_handle_default_ca(const char **file, const char **dir)
-{
-    const curl_version_info_data *v = curl_version_info(CURLVERSION_NOW);
-    *file = v->age >= CURLVERSION_SEVENTH ? v->cainfo : NULL;
-    *dir = v->age >= CURLVERSION_SEVENTH ? v->capath : NULL;
-}
 
 /* TLS 1.3 suites in the order of their cost here: AES-128 is a quarter cheaper than AES-256 at both
  * ends where the processor has AES, and ChaCha20 is where it has not. All three are as good as
@@ -59,32 +49,12 @@ static const char *tls13_suites(void)
                : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384";
 }
 
-int xh_handle_signs(void)
-{
-    CURL *e = curl_easy_init();
-    int signs = e && curl_easy_setopt(e, CURLOPT_AWS_SIGV4, "aws:amz:us-east-1:s3") == CURLE_OK;
-    curl_easy_cleanup(e);
-    return signs;
-}
-
-int xh_handle_has_our_openssl(void)
-{
-    static const char ours[] = "OpenSSL/" OPENSSL_MAJOR;
-    const char *tls = curl_version_info(CURLVERSION_NOW)->ssl_version;
-    return tls && strncmp(tls, ours, sizeof ours - 1) == 0;
-}
-
-/* 1 when curl reads on until there is nothing. Older ones stop at the end of a record, and wait for the socket, though
- * OpenSSL may have taken the next one from it already. */
-static int reads_all_records(void)
-{
-    return curl_version_info(CURLVERSION_NOW)->version_num >= READS_ALL_RECORDS;
-}
-
 /* Lets OpenSSL take from the socket what is there, more than one record at once: else each record costs two system
- * calls. */
+ * calls. Not where libcurl would wait for what OpenSSL has taken already. */
 static CURLcode on_tls(CURL *easy, void *tls, void *ctx)
 {
+    if (!xh_libcurl_reads_all_records())
+        return CURLE_OK;
     SSL_CTX_set_default_read_buffer_len(tls, TLS_BUFFER_BYTES);
     SSL_CTX_set_read_ahead(tls, 1);
     return CURLE_OK;
@@ -93,7 +63,7 @@ static CURLcode on_tls(CURL *easy, void *tls, void *ctx)
 void xh_handle_dress(void *e)
 {
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    xh_libcurl_set_protocols(e, 0);
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
@@ -103,9 +73,9 @@ void xh_handle_dress(void *e)
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(e, CURLOPT_TLS13_CIPHERS, tls13_suites()); /* some TLS libraries know none */
-    if (xh_handle_has_our_openssl() && reads_all_records())
+    if (xh_libcurl_has_our_openssl())
         curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
-    curl_easy_setopt(e, CURLOPT_CA_CACHE_TIMEOUT, CA_KEPT_S);
+    xh_libcurl_keep_ca(e, CA_KEPT_S);
     curl_easy_setopt(e, CURLOPT_COOKIEFILE, ""); /* parses cookies. Which are sent, each request says */
 }
 
@@ -327,7 +297,7 @@ enum xh_net xh_handle_net(int code)
     case CURLE_TOO_LARGE:
 #endif
         return XH_NET_BAD_HTTP;
-    case CURLE_OUT_OF_MEMORY:
+    case CURLE_OUT_OF_MEMORY: return xh_libcurl_tells_too_large() ? XH_NET_LOCAL : XH_NET_BAD_HTTP;
     case CURLE_FAILED_INIT:
     case CURLE_NOT_BUILT_IN: return XH_NET_LOCAL;
     default: return XH_NET_BROKEN;
@@ -339,7 +309,10 @@ void xh_handle_outcome(void *e, enum xh_net net, int code, const char *said, str
     long fresh = 0;
     *out = (struct xh_outcome){.net = net};
     if (net != XH_NET_OK && net != XH_NET_CUT && code != CURLE_OK)
-        snprintf(out->text, sizeof out->text, "%.190s", said[0] ? said : curl_easy_strerror((CURLcode)code));
+        snprintf(out->text, sizeof out->text, "%.190s",
+                 code == CURLE_OUT_OF_MEMORY && net == XH_NET_BAD_HTTP ? "a header line is too long, or memory is short"
+                 : said[0]                                             ? said
+                                                                       : curl_easy_strerror((CURLcode)code));
     for (char *p = out->text; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = ' ';
@@ -425,7 +398,7 @@ struct xh_handle *xh_handle_new(const struct xh_handle_events *events, void *ctx
     h->ctx = ctx;
     xh_handle_dress(e);
     if (https)
-        curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "https");
+        xh_libcurl_set_protocols(e, 1);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, h->error);
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BUFFER_BYTES);
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_line);
@@ -441,7 +414,7 @@ struct xh_handle *xh_handle_new(const struct xh_handle_events *events, void *ctx
     curl_easy_setopt(e, CURLOPT_XFERINFOFUNCTION, on_tick);
     curl_easy_setopt(e, CURLOPT_XFERINFODATA, h);
     curl_easy_setopt(e, CURLOPT_NOPROGRESS, 0L);
-    if (events->tls && xh_handle_has_our_openssl()) {
+    if (events->tls && xh_libcurl_has_our_openssl()) {
         curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_own_tls);
         curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, h);
     }
@@ -450,8 +423,12 @@ struct xh_handle *xh_handle_new(const struct xh_handle_events *events, void *ctx
 
 void xh_handle_free(struct xh_handle *h)
 {
-    if (h)
-        curl_easy_cleanup(h->easy);
+    struct xh_libcurl_hush hush;
+    if (!h)
+        return;
+    xh_libcurl_hush(&hush);
+    curl_easy_cleanup(h->easy);
+    xh_libcurl_unhush(&hush);
     free(h);
 }
 
@@ -478,7 +455,10 @@ enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, st
     bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, a->quiet_ms ? 1L : 0L) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)(a->quiet_ms + 999) / 1000) != CURLE_OK;
     if (!bad) {
+        struct xh_libcurl_hush hush;
+        xh_libcurl_hush(&hush);
         CURLcode code = curl_easy_perform(e);
+        xh_libcurl_unhush(&hush);
         enum xh_net net = code == CURLE_OK ? XH_NET_OK
                           : h->cut         ? XH_NET_CUT
                           : h->near        ? XH_NET_NEAR
@@ -519,14 +499,17 @@ void xh_handle_times(const struct xh_handle *h, struct xh_handle_times *out)
 void *xh_handle_tls(const struct xh_handle *h)
 {
     struct curl_tlssessioninfo *info = NULL;
-    int ours = xh_handle_has_our_openssl() && curl_easy_getinfo(h->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK &&
+    int ours = xh_libcurl_has_our_openssl() && curl_easy_getinfo(h->easy, CURLINFO_TLS_SSL_PTR, &info) == CURLE_OK &&
                info && info->backend == CURLSSLBACKEND_OPENSSL;
     return ours ? info->internals : NULL;
 }
 
 int xh_handle_put(struct xh_handle *h, const char *text, size_t len, size_t *n)
 {
+    struct xh_libcurl_hush hush;
+    xh_libcurl_hush(&hush);
     CURLcode code = curl_easy_send(h->easy, text, len, n);
+    xh_libcurl_unhush(&hush);
     return code == CURLE_OK ? 0 : code == CURLE_AGAIN ? 1 : -1;
 }
 

@@ -12,7 +12,7 @@
 
 #include "net.h"
 
-#define XH_HANDLE_USER_AGENT "xhdf5/0.1"
+#define XH_HANDLE_USER_AGENT "xhdf5/" XH_VERSION
 
 /* Returns "Basic …", what an Authorization line says of |user| and |password| (RFC 7617); NULL without memory. Owns:
  * the caller ends it by xh_wipe. */
@@ -42,17 +42,6 @@ enum xh_net xh_handle_net(int code);
 
 /* Fills |out|: a request that curl ended with |code| has ended as |net|. |said| is curl's error buffer. */
 void xh_handle_outcome(void *easy, enum xh_net net, int code, const char *said, struct xh_outcome *out);
-
-/* ---- what libcurl and its TLS are */
-
-/* 1 when curl's TLS is the OpenSSL of the headers here: it may be built with another library, or another version. */
-int xh_handle_has_our_openssl(void);
-
-/* 1 when libcurl signs requests for S3. */
-int xh_handle_signs(void);
-
-/* Where libcurl itself would look for CAs; either may be NULL. */
-void xh_handle_default_ca(const char **file, const char **dir);
 
 /* ---- a client that asks one thing at a time, on one connection that is kept */
 

@@ -24,6 +24,7 @@
 #include "base/now.h"
 #include "cookies.h"
 #include "handle.h"
+#include "libcurl.h"
 #include "ring.h"
 
 #define IDLE_CONNECTIONS_MAX 256L
@@ -38,6 +39,7 @@ struct xh_lane {
     struct xh_exchange *x; /* NULL while idle */
     char *cookies;         /* what it was sent with; NULL: none are kept */
     atomic_uint *sockets;  /* as in struct xh_send */
+    struct xh_libcurl_sent on_sent;
     int foreign;     /* as in struct xh_send */
     int asked;       /* one address at least was to be connected to */
     int paused;      /* no byte is expected */
@@ -163,12 +165,11 @@ struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
 
 /* ---- callbacks of curl */
 
-static int on_sent(void *ctx, char *remote, char *local, int remote_port, int local_port)
+static void on_sent(void *ctx, unsigned port)
 {
     struct xh_lane *l = ctx;
     l->sent = 1;
-    l->wire->events->sent(l->x, (unsigned)local_port);
-    return CURL_PREREQFUNC_OK;
+    l->wire->events->sent(l->x, port);
 }
 
 static size_t on_header(char *p, size_t size, size_t n, void *ctx)
@@ -233,8 +234,8 @@ static struct xh_lane *lane_new(struct xh_wire *w)
     xh_handle_dress(e);
     if (share)
         curl_easy_setopt(e, CURLOPT_SHARE, share);
-    curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_sent);
-    curl_easy_setopt(e, CURLOPT_PREREQDATA, l);
+    l->on_sent = (struct xh_libcurl_sent){on_sent, l};
+    xh_libcurl_on_sent(e, &l->on_sent);
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, l);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
@@ -284,7 +285,7 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     }
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms + CONNECT_SPARE_MS);
     curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)s->fresh);
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 0L);
+    xh_libcurl_leave_resolver(e, 0);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, s->sockets);
     if (curl_multi_add_handle(w->multi, e) != CURLM_OK) {
         lane_rest(l);
@@ -309,9 +310,10 @@ static void finish(struct xh_lane *l, enum xh_net net, int code)
     out.cookies = changes;
     curl_multi_remove_handle(w->multi, l->easy);
     lane_rest(l);
-    /* libcurl 8.14 forgets memory when it resolves again on such a handle, and keeps what it has made of an authorisation
-     * for the host that it has not reached: the next request on the handle would carry it elsewhere. */
-    if (unsent)
+    /* libcurl 8.14 forgets memory when it resolves again on such a handle, and keeps what it has made of an
+     * authorisation for the host that it has not reached: the next request on the handle would carry it elsewhere.
+     * Where a handle must stay, libcurl makes none: it does not sign there, and a login is a header of ours. */
+    if (unsent && xh_libcurl_lets_handles_go())
         lane_free(l);
     w->events->over(x, &out);
     xh_cookies_free(changes);
@@ -320,7 +322,7 @@ static void finish(struct xh_lane *l, enum xh_net net, int code)
 void xh_wire_cut(struct xh_lane *l, enum xh_net net)
 {
     /* curl would wait here for a name that does not resolve, and hold up the whole thread. */
-    curl_easy_setopt(l->easy, CURLOPT_QUICK_EXIT, 1L);
+    xh_libcurl_leave_resolver(l->easy, 1);
     finish(l, net, CURLE_OK);
 }
 

@@ -51,7 +51,7 @@ class File(io.RawIOBase):
         bufs = (ctypes.c_void_p * n)(*map(ctypes.addressof, held))
         why = Why()
         with self._lock:
-            self._checkClosed()  # type: ignore[attr-defined]
+            self._checkClosed()
             handle = self._handle
             self._readers += 1
         try:
@@ -71,7 +71,7 @@ class File(io.RawIOBase):
 
     def read_ranges(self, offsets: Sequence[int], sizes: Sequence[int]) -> list[bytes]:
         """Several pieces in any order, which are fetched together. Those that leave the file are shorter."""
-        self._checkClosed()  # type: ignore[attr-defined]
+        self._checkClosed()
         if len(offsets) != len(sizes) or min(offsets, default=0) < 0 or min(sizes, default=0) < 0:
             raise ValueError("read_ranges takes as many sizes as offsets, none of them negative")
         found = [bytearray(max(0, min(size, self.size - off))) for off, size in zip(offsets, sizes)]
@@ -81,7 +81,7 @@ class File(io.RawIOBase):
         return [bytes(b) for b in found]
 
     def readinto(self, buffer: Any) -> int:
-        self._checkClosed()  # type: ignore[attr-defined]
+        self._checkClosed()
         view = memoryview(buffer).cast("B")
         n = max(0, min(len(view), self.size - self._at))
         if n:
@@ -96,10 +96,10 @@ class File(io.RawIOBase):
         self._at += len(found)
         return found
 
-    readall = read  # type: ignore[assignment]
+    readall = read
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._checkClosed()  # type: ignore[attr-defined]
+        self._checkClosed()
         if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
             raise ValueError(f"whence is 0, 1 or 2, not {whence}")
         at = offset + (self._at if whence == io.SEEK_CUR else self.size if whence == io.SEEK_END else 0)
@@ -109,7 +109,7 @@ class File(io.RawIOBase):
         return at
 
     def tell(self) -> int:
-        self._checkClosed()  # type: ignore[attr-defined]
+        self._checkClosed()
         return self._at
 
     def readable(self) -> bool:

@@ -148,7 +148,7 @@ class Library:
         drivers = [self._driver_of(fapl) for fapl in lists]
         for fapl in lists:
             self._end_list(fapl)
-        return drivers[0] == drivers[1]
+        return bool(drivers[0] == drivers[1])
 
     def plugin_dirs(self) -> list[str]:
         """Where the library looks for plugins now: HDF5_PLUGIN_PATH as it was at its start, or its own default, and

@@ -5,6 +5,7 @@ print TAP. Nothing here waits by sleeping; every wait has a bound.
 """
 import collections
 import contextlib
+import ctypes
 import functools
 import importlib.machinery
 import importlib.util
@@ -32,6 +33,14 @@ warm_python.use([[sys.executable], FORKY, *([p] for p in H5PY.values())])
 def plugin_dir():
     """The directory for HDF5_PLUGIN_PATH: holds the plugin and nothing else that HDF5 would load."""
     return str(BUILD / "vfd" / "plugins")
+
+
+@functools.cache
+def libcurl():
+    """The version of the libcurl that the plugin is linked with, as (8, 14)."""
+    library = ctypes.CDLL(warm_python.LIBCURL)
+    library.curl_version.restype = ctypes.c_char_p
+    return tuple(map(int, re.match(rb"libcurl/(\d+)\.(\d+)", library.curl_version()).groups()))
 
 
 @functools.cache

@@ -24,6 +24,7 @@ ORDINARY = (True, None, None, None, -1, False, -1)    # restore_signals, gid, gi
 SEED = {"PYTHONHASHSEED": "0"}    # of all of them, whether they want it or not
 MOST_BYTES = 100_000    # of a command: a packet
 PR_SET_CHILD_SUBREAPER = 36
+LIBCURL = os.environ.get("TEST_LIBCURL", "libcurl.so.4")    # what the plugin is linked with (containers/test --oldest)
 ORDINARY_POPEN = subprocess.Popen
 
 # The process that forks. A fork has its parent's parent for a parent: of two forks the first one ends.
@@ -104,8 +105,10 @@ def main(link):
     import inspect, logging, subprocess, uuid    # what h5py imports beside numpy
     import numpy
     h5py = os.path.dirname(os.path.dirname(numpy.__file__)) + "/h5py"
-    for library in [*glob.glob(h5py + "/*.so"), *glob.glob(h5py + "/_debian_h5py_serial/*.so"), "libcurl.so.4"]:
+    for library in [*glob.glob(h5py + "/*.so"), *glob.glob(h5py + "/_debian_h5py_serial/*.so")]:
         ctypes.CDLL(library)
+    libcurl = sys.argv[2]    # the first one that is mapped is the driver's
+    ctypes.CDLL(libcurl if os.path.exists(libcurl) else "libcurl.so.4")    # in another root it may lie elsewhere
     gc.freeze()    # a fork does not copy what it never looks at
     words = serve(socket.socket(fileno=link))
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -130,7 +133,8 @@ class Warm:
         with its:
             env = {k: v for k, v in os.environ.items()
                    if not k.startswith(("HDF5_", "XHDF5_", "PYTHONPATH"))} | {"OPENBLAS_NUM_THREADS": "1"} | SEED
-            self.process = subprocess.Popen([*python, "-c", WARM, str(its.fileno())], env=env, pass_fds=[its.fileno()],
+            self.process = subprocess.Popen([*python, "-c", WARM, str(its.fileno()), LIBCURL], env=env,
+                                            pass_fds=[its.fileno()],
                                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def fork(self, message, fds):

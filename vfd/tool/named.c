@@ -92,7 +92,8 @@ void xh_sources_try(const struct xh_names *names, const char *url, const struct 
     snprintf(quick.sidecar, sizeof quick.sidecar, "off");
     xh_cache_names(url, o, &quick.namer);
     out->more = names->more;
-    qsort(names->at, names->n, sizeof *names->at, by_text);
+    if (names->n)
+        qsort(names->at, names->n, sizeof *names->at, by_text);
     for (size_t i = 0; i < names->n; i++) {
         const char *name = names->at[i];
         if (i && strcmp(name, names->at[i - 1]) == 0)
