@@ -1,0 +1,54 @@
+/* The disk cache of an open file: see disk.h. Here is what reads it. */
+#include "disk.h"
+
+#include <stdlib.h>
+
+#include "impl.h"
+#include "write_behind.h"
+
+struct xh_disk *xh_disk_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o)
+{
+    struct xh_options on_disk;
+    struct xh_disk *d = xh_shadow_on_disk(o, &on_disk) ? calloc(1, sizeof *d) : NULL;
+    if (d && xh_shadow_open(url, validator, size, &on_disk, &d->store, NULL)) {
+        free(d);
+        d = NULL;
+    }
+    if (d) {
+        d->size = size;
+        d->refs = 1;
+        xh_write_behind_start();
+    }
+    return d;
+}
+
+int xh_disk_has(struct xh_disk *d, uint64_t idx)
+{
+    return d && xh_shadow_peek(d->store, idx) == XH_CLAIM_READY;
+}
+
+static int has(struct xh_disk *d, const struct xh_extent *e)
+{
+    uint64_t first = e->off / XH_PAGE_BYTES;
+    return e->len == 0 || xh_shadow_has(d->store, first, (e->off + e->len - 1) / XH_PAGE_BYTES - first + 1);
+}
+
+int xh_disk_read(struct xh_disk *d, const struct xh_extent *ext, size_t n)
+{
+    size_t i = 0;
+    while (d && i < n && has(d, &ext[i])) /* else the disk may be read in vain */
+        i++;
+    return d && i == n && xh_shadow_readv(d->store, ext, n) == n;
+}
+
+void xh_disk_hint_save(struct xh_disk *d, const char *text)
+{
+    if (d)
+        xh_shadow_hint_save(d->store, text);
+}
+
+void xh_disk_stats(const struct xh_disk *d, struct xh_stats *out)
+{
+    out->bytes_disk_stored += d ? atomic_load_explicit(&d->stored, memory_order_relaxed) : 0;
+    out->bytes_disk_passed += d ? atomic_load_explicit(&d->passed, memory_order_relaxed) : 0;
+}
