@@ -1,8 +1,8 @@
 /* What comes from the origin goes to the disk: into blocks of memory, and from there by one thread of the process.
  *
  * A block is a run of bytes that begins at a page and ends at BLOCK_BYTES' next multiple. It is open while it waits for
- * the bytes that follow, then queued, then written. Blocks that nothing was added to for a while go with the whole pages
- * that they have.
+ * the bytes that follow, then queued, then written. Where transfers meet within a page, what came first of its end waits
+ * apart (struct piece). Blocks that nothing was added to for a while go with the whole pages that they have.
  *
  * Invariants
  * 1. An engine thread that brings bytes copies them and takes the lock, no more. All that may wait for the disk is done
@@ -28,6 +28,7 @@
 
 #define BLOCK_BYTES (256u << 10) /* one write; a claim for each page of it */
 #define OPEN_MOST 128u           /* open blocks: more than connections bring side by side */
+#define PIECES_MOST 64u          /* as many transfers meet */
 #define SPARE_MOST 32u           /* blocks whose memory is used again */
 #define STALE_NS 1000000000u     /* after so long without more bytes an open block is written as it is */
 
@@ -40,12 +41,21 @@ struct block {
     uint8_t bytes[BLOCK_BYTES];
 };
 
+/* A piece of a page whose beginning has not come: it comes last where two transfers meet in a page. */
+struct piece {
+    struct xh_disk *d; /* NULL: none */
+    uint64_t from, end;
+    uint8_t bytes[XH_PAGE_BYTES];
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work, done; /* there is something to write; a block was written, or given up */
 static struct block *opened, *queue, *spare;
 static struct block *writing; /* NULL: none */
 static unsigned nopened, nspare, nblocks; /* |nblocks|: but the spare ones */
 static int running;           /* the thread is there */
+static struct piece *pieces;  /* PIECES_MOST of them; NULL: none yet */
+static unsigned next_piece;   /* takes the place of the oldest one */
 
 /* ---- blocks. The lock is held. */
 
@@ -142,12 +152,46 @@ static struct block *block_at(const struct xh_disk *d, uint64_t off)
     return NULL;
 }
 
+/* The piece that begins at |from|, or ends at |end|; NULL: none. */
+static struct piece *piece_at(const struct xh_disk *d, uint64_t from, uint64_t end)
+{
+    for (struct piece *p = pieces; p && p < pieces + PIECES_MOST; p++)
+        if (p->d == d && (p->from == from || p->end == end))
+            return p;
+    return NULL;
+}
+
+/* Keeps [off, off + len), of one page, until the beginning of that page comes. */
+static void keep_piece(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len)
+{
+    struct piece *p = piece_at(d, off, off);
+    if (!pieces && !(pieces = calloc(PIECES_MOST, sizeof *pieces)))
+        return;
+    if (!p || p->from == off) {
+        p = p ? p : &pieces[next_piece++ % PIECES_MOST];
+        p->d = d;
+        p->from = p->end = off;
+    }
+    memcpy(p->bytes + p->end % XH_PAGE_BYTES, data, len);
+    p->end += len;
+}
+
+/* A file is closed: forgets its pieces. */
+static void forget_pieces(const struct xh_disk *d)
+{
+    for (struct piece *p = pieces; p && p < pieces + PIECES_MOST; p++)
+        p->d = p->d == d ? NULL : p->d;
+}
+
 /* [off, off + len) lies in one block. */
 static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
 {
     struct block *b = block_at(d, off);
+    struct piece *p;
     if (!b) { /* from the next page on: of this one the beginning is missing */
         size_t skip = (size_t)(-off % XH_PAGE_BYTES);
+        if (skip)
+            keep_piece(d, off, data, skip < len ? skip : len);
         if (skip >= len)
             return;
         if (nopened >= OPEN_MOST)
@@ -162,6 +206,11 @@ static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t le
     memcpy(b->bytes + (b->end - b->from), data, len);
     b->end += len;
     b->touched_ns = xh_now_ns();
+    while (b->end % XH_PAGE_BYTES && (p = piece_at(d, b->end, UINT64_MAX)) != NULL) {
+        memcpy(b->bytes + (b->end - b->from), p->bytes + p->from % XH_PAGE_BYTES, (size_t)(p->end - p->from));
+        b->end = p->end;
+        p->d = NULL;
+    }
     if (b->end % BLOCK_BYTES == 0 || b->end == d->size)
         put_in_queue(b);
 }
@@ -216,10 +265,10 @@ static void *run(void *unused)
     pthread_mutex_lock(&lock);
     for (;;) {
         while (!queue) {
-            if (opened && !xh_cond_wait_until(&work, &lock, xh_now_ns() + STALE_NS))
-                queue_stale();
-            else if (!opened)
+            if (!opened)
                 pthread_cond_wait(&work, &lock);
+            else if (!xh_cond_wait_until(&work, &lock, xh_now_ns() + STALE_NS))
+                queue_stale();
         }
         struct block *b = writing = queue;
         DL_DELETE(queue, b);
@@ -267,6 +316,7 @@ static void after_fork_child(void)
         writing->d->blocks--;
     }
     opened = queue = spare = writing = NULL;
+    pieces = NULL;
     nopened = nspare = nblocks = 0;
     running = 0;
     xh_cond_init(&work);
@@ -334,6 +384,7 @@ void xh_disk_flush(struct xh_disk *d)
         ;
     if (d->blocks)
         give_up(d);
+    forget_pieces(d);
     pthread_mutex_unlock(&lock);
 }
 

@@ -185,7 +185,7 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
     if (r->offline) {
         *out = (struct xh_origin_info){.size = r->offline_size, .validator = r->offline, .changed_s = -1,
                                        .url_shown = r->site[0].shown, .max_ranges = 1, .max_range_header = 64,
-                                       .connections = 1, .allowed = 1, .scattered = 1};
+                                       .connections = 1, .allowed = 1, .scattered = 1, .flight_bytes = UINT64_MAX};
         return;
     }
     xh_origin_get_info(r->site[r->main].origin, out);
