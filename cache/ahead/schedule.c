@@ -36,8 +36,9 @@ static uint64_t behind_staged(struct xh_file *f, uint64_t p)
     return to >= f->size ? page_up(f->size) : to / XH_PAGE_BYTES;
 }
 
-/* Claims what neither the disk nor anybody has of |r|; where |staged| counts, nor the stage. Returns 0 when no more claims can be had, or
- * where another process is at work on raw data: what lies behind that is most likely its share. */
+/* Claims what neither the disk nor anybody has of |r|; where |staged| counts, nor the stage. Returns 0 when no more
+ * claims can be had, or where another process is at work on raw data: what lies behind that is most likely its
+ * share. */
 static int claim_range(struct xh_file *f, struct xh_range r, int meta, int staged, struct xh_runs *mine)
 {
     for (uint64_t p = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len); p < end; p++) {

@@ -1,4 +1,4 @@
-/* The disk cache of an open file: see disk.h. Here is what reads it. */
+/* The disk cache of an open file: see disk.h. Here is what reads it; write_behind.c fills it. */
 #include "disk.h"
 
 #include <stdlib.h>
@@ -39,6 +39,24 @@ int xh_disk_read(struct xh_disk *d, const struct xh_extent *ext, size_t n)
     while (d && i < n && has(d, &ext[i])) /* else the disk may be read in vain */
         i++;
     return d && i == n && xh_shadow_readv(d->store, ext, n) == n;
+}
+
+void xh_disk_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
+{
+    if (d)
+        xh_write_behind_keep(d, off, data, len, meta);
+}
+
+void xh_disk_flush(struct xh_disk *d)
+{
+    if (d)
+        xh_write_behind_flush(d);
+}
+
+void xh_disk_close(struct xh_disk *d)
+{
+    if (d)
+        xh_write_behind_close(d);
 }
 
 void xh_disk_hint_save(struct xh_disk *d, const char *text)

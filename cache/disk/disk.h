@@ -15,12 +15,12 @@
 
 struct xh_disk;
 
-/* Opens what the disk has of (|url|, |validator|, |size|), as xh_shadow_open. Returns NULL where there is to be none, or
- * none can be had: then reading goes on without it, and standard error tells why, once. Owns: the caller closes it. */
+/* Opens what the disk has of (|url|, |validator|, |size|), as xh_shadow_open. Returns NULL where there is to be none,
+ * or none can be had: then reading goes on without it, and standard error tells why, once. Owns: the caller closes
+ * it. */
 struct xh_disk *xh_disk_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o);
 
-/* Waits until what was kept of the file is on its way to the disk, XH_DISK_CLOSE_MS at most; gives up the rest. */
-#define XH_DISK_CLOSE_MS 5000u
+/* Waits until what was kept of the file is on its way to the disk, five seconds at most; gives up the rest. */
 void xh_disk_flush(struct xh_disk *d);
 
 /* Ends the use of |d|. Blocks no longer than flush. */
@@ -33,9 +33,8 @@ int xh_disk_has(struct xh_disk *d, uint64_t idx);
 int xh_disk_read(struct xh_disk *d, const struct xh_extent *ext, size_t n);
 
 /* The bytes [off, off + len) have come from the origin, and are to be kept, |meta| as metadata. Copies them to memory,
- * of which the process uses XH_DISK_QUEUE_BYTES at most for this; what does not fit is passed over. Pieces that follow
- * each other belong together: whole pages are kept. Does not block on the disk. */
-#define XH_DISK_QUEUE_BYTES (UINT64_C(64) << 20)
+ * of which the process uses 64 MiB at most for this; what does not fit is passed over. Whole pages are kept, of
+ * whichever pieces they came. Does not block on the disk. */
 void xh_disk_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta);
 
 /* Saves |text| as what is known of the file's URL (xh_shadow_hint_save). */

@@ -2,7 +2,6 @@
 #ifndef XH_DISK_IMPL_H
 #define XH_DISK_IMPL_H
 
-#include "disk.h"
 #include "shadow/shadow.h"
 
 struct xh_disk {

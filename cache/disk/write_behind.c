@@ -1,14 +1,14 @@
 /* What comes from the origin goes to the disk: into blocks of memory, and from there by one thread of the process.
  *
- * A block is a run of bytes that begins at a page and ends at BLOCK_BYTES' next multiple. It is open while it waits for
- * the bytes that follow, then queued, then written. Where transfers meet within a page, what came first of its end waits
- * apart (struct piece). Blocks that nothing was added to for a while go with the whole pages that they have.
+ * A block is a run of bytes that begins at a page and ends at BLOCK_BYTES' next multiple. It is open while it waits
+ * for the bytes that follow, then queued, then written. Where transfers meet within a page, what came first of its end
+ * waits apart (struct piece). Blocks that nothing was added to for a while go with the whole pages that they have.
  *
  * Invariants
  * 1. An engine thread that brings bytes copies them and takes the lock, no more. All that may wait for the disk is done
  *    by the writing thread: its claims too.
- * 2. Blocks have XH_DISK_QUEUE_BYTES at most. When they are full, bytes are passed over and counted: the link is faster
- *    than the disk.
+ * 2. Blocks have XH_WRITE_BEHIND_BYTES at most. When they are full, bytes are passed over and counted: the link is
+ *    faster than the disk.
  * 3. A block has a reference to its struct xh_disk, so the file may be closed before it is written.
  * 4. A fork's child has no blocks: they are its parent's to write.
  *
@@ -62,7 +62,7 @@ static unsigned next_piece;   /* takes the place of the oldest one */
 static struct block *block_new(struct xh_disk *d, uint64_t from, int meta)
 {
     struct block *b = spare;
-    if ((nblocks + 1) * (uint64_t)BLOCK_BYTES > XH_DISK_QUEUE_BYTES)
+    if ((nblocks + 1) * (uint64_t)BLOCK_BYTES > XH_WRITE_BEHIND_BYTES)
         return NULL;
     if (b) {
         LL_DELETE(spare, b);
@@ -339,10 +339,8 @@ void xh_write_behind_start(void)
 
 /* ---- for the file */
 
-void xh_disk_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
+void xh_write_behind_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
 {
-    if (!d)
-        return;
     pthread_mutex_lock(&lock);
     running = running || xh_thread_start(NULL, run, NULL) == 0;
     while (running && len) {
@@ -370,12 +368,10 @@ static void give_up(struct xh_disk *d)
              (unsigned long long)atomic_load_explicit(&d->passed, memory_order_relaxed));
 }
 
-void xh_disk_flush(struct xh_disk *d)
+void xh_write_behind_flush(struct xh_disk *d)
 {
     struct block *b, *next;
-    uint64_t until = xh_now_ns() + XH_DISK_CLOSE_MS * UINT64_C(1000000);
-    if (!d)
-        return;
+    uint64_t until = xh_now_ns() + XH_WRITE_BEHIND_CLOSE_MS * UINT64_C(1000000);
     pthread_mutex_lock(&lock);
     DL_FOREACH_SAFE (opened, b, next)
         if (b->d == d)
@@ -388,11 +384,9 @@ void xh_disk_flush(struct xh_disk *d)
     pthread_mutex_unlock(&lock);
 }
 
-void xh_disk_close(struct xh_disk *d)
+void xh_write_behind_close(struct xh_disk *d)
 {
-    if (!d)
-        return;
-    xh_disk_flush(d);
+    xh_write_behind_flush(d);
     pthread_mutex_lock(&lock);
     int last = --d->refs == 0;
     pthread_mutex_unlock(&lock);

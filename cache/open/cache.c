@@ -371,6 +371,11 @@ void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
     stats_of(f, out);
 }
 
+void xh_cache_settle(struct xh_file *f)
+{
+    xh_disk_flush(f->disk);
+}
+
 void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint64_t network_ns)
 {
     xh_account_lost(f->account, failures, missing, network_ns);

@@ -67,8 +67,8 @@ void xh_directory_say_disk(const char *path, const char *why)
     xh_trace(XH_T_SHADOW, "no-disk", "dir=%s why=\"%s\"", path, why);
     if (!atomic_exchange(&said, 1))
         dprintf(STDERR_FILENO,
-                "xhdf5: the disk cache in %s cannot be used: %s. Reading goes on without it; name a directory on a local "
-                "disk that is yours alone (chmod 700) with XHDF5_DISK_CACHE_DIR\n",
+                "xhdf5: the disk cache in %s cannot be used: %s. Reading goes on without it; name a directory on a "
+                "local disk that is yours alone (chmod 700) with XHDF5_DISK_CACHE_DIR\n",
                 path, why);
 }
 
@@ -170,8 +170,8 @@ int xh_directory_common(int dirfd, const char *name)
 static int is_other_layout(const char *name, int on_disk)
 {
     size_t n = strlen(name);
-    return name[0] == *layout_dir(on_disk) && n > 1 && n < XH_PLACE_BYTES - 4 && strspn(name + 1, "0123456789") == n - 1 &&
-           strcmp(name, layout_dir(on_disk)) != 0;
+    return name[0] == *layout_dir(on_disk) && n > 1 && n < XH_PLACE_BYTES - 4 &&
+           strspn(name + 1, "0123456789") == n - 1 && strcmp(name, layout_dir(on_disk)) != 0;
 }
 
 size_t xh_directory_places(int dirfd, int on_disk, char place[XH_PLACES_MOST][XH_PLACE_BYTES])

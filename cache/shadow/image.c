@@ -261,7 +261,8 @@ static void count_pages(struct xh_image *m, struct xh_image_info *i)
 }
 
 /* Fills |i| with the facts about the file |name|. */
-static void inspect(int dirfd, int on_disk, const char *name, const char *locks, struct xh_image *m, struct xh_image_info *i)
+static void inspect(int dirfd, int on_disk, const char *name, const char *locks, struct xh_image *m,
+                    struct xh_image_info *i)
 {
     struct stat st;
     *i = (struct xh_image_info){0};

@@ -266,7 +266,8 @@ struct xh_shadow *xh_shadow_visit(struct xh_shadow *near, const char *name)
         snprintf(s->dir, sizeof s->dir, "%s", near->dir);
         snprintf(s->name, sizeof s->name, "%s", name);
         s->dirfd = fcntl(near->dirfd, F_DUPFD_CLOEXEC, 0);
-        if (xh_store_describe_existing(s, (int)near->head.on_disk) == 0 && xh_store_attach(s) == 0 && map_words(s) == 0) {
+        if (xh_store_describe_existing(s, (int)near->head.on_disk) == 0 && xh_store_attach(s) == 0 &&
+            map_words(s) == 0) {
             LL_PREPEND(shadows, s);
         } else {
             drop_storage(s);

@@ -172,7 +172,8 @@ int xh_store_sound(const struct xh_layout_head *h, const char *name, int on_disk
     char hex[65];
     struct xh_layout_head want = *h;
     xh_hex(h->key_sha256, sizeof h->key_sha256, hex);
-    return set_numbers(&want, h->origin_bytes, on_disk) == 0 && memcmp(&want, h, sizeof want) == 0 && strcmp(hex, name + 2) == 0;
+    return set_numbers(&want, h->origin_bytes, on_disk) == 0 && memcmp(&want, h, sizeof want) == 0 &&
+           strcmp(hex, name + 2) == 0;
 }
 
 int xh_store_describe_existing(struct xh_shadow *s, int on_disk)

@@ -224,7 +224,7 @@ def second_reading(bench, server):
 
 
 def without_a_hint(bench, server):
-    """Nothing is known of the version, so it is asked for as at a first opening; the disk has the bytes all the same."""
+    """Nothing is known of the version: it is asked for as at a first opening. The disk has the bytes all the same."""
     with bench.disk() as disk:
         filled(bench, server, disk)
         for hint in disk.rglob("u-*"):
@@ -407,8 +407,8 @@ def hints(bench, server):
 
 
 def power_loss(bench, server):
-    """Copies of the directory while a writer runs, each cut off and with blocks zeroed at random, as a power loss leaves
-    it: what one has is right, or is fetched."""
+    """Copies of the directory while a writer runs, each cut off and with blocks zeroed at random, as a power loss
+    leaves it: what one has is right, or is fetched."""
     rng = random.Random(SEED + 2)
     with bench.disk() as disk, bench.disk() as copies:
         made = []
@@ -573,7 +573,8 @@ def main():
                 (budget, "the budget holds over all files; what was used last stays"),
                 (unusable, "a directory that cannot be used is told of once, and reading goes on"),
                 (offline_asks_nobody, "offline: no socket is made"),
-                (offline, "offline: what is there is read; what is not is an error that names URL, bytes and option"),    # the last: the server stops
+                # The last, as the server stops.
+                (offline, "offline: what is there is read; what is not is an error that names URL, bytes and option"),
             ]
             wanted = sys.argv[2:]
             for do, text in claims:

@@ -80,11 +80,12 @@ ROOMS = {
         "base face watch policy replicas:replicas.h shadow:shadow.h disk:disk.h object pages stream together"),
     "ahead": (
         "cache/ahead/",
-        "base face watch policy chunkindex:chunkindex.h format plans shadow:shadow.h disk:disk.h replicas:replicas.h object "
-        "pages stream source together:expected.h"),
+        "base face watch policy chunkindex:chunkindex.h format plans shadow:shadow.h disk:disk.h replicas:replicas.h "
+        "object pages stream source together:expected.h"),
     "read": (
         "cache/read/",
-        "base face watch policy plans shadow:shadow.h disk:disk.h replicas:replicas.h object pages stream source ahead"),
+        "base face watch policy plans shadow:shadow.h disk:disk.h replicas:replicas.h object pages stream source "
+        "ahead"),
     "open": (
         "cache/open/",
         "base face watch policy format plans chunkindex:chunkindex.h shadow:shadow.h disk:disk.h asked origin:- "
