@@ -73,6 +73,20 @@ size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_
     return strlen(out);
 }
 
+int xh_opening_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out)
+{
+    struct xh_opening op = {0};
+    struct xh_options on_disk;
+    char *object = xh_origin_object(url, o);
+    int known = object && ((xh_shadow_on_disk(o, &on_disk) && xh_shadow_last(object, &on_disk, out)) ||
+                           xh_shadow_last(object, o, out));
+    if (known)
+        read_saved(&op, out->hint);
+    memcpy(out->hint, op.hint, sizeof op.hint);
+    free(object);
+    return known;
+}
+
 void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s, struct xh_disk *disk)
 {
     char text[XH_HINT_BYTES];

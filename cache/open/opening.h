@@ -36,6 +36,10 @@ void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct x
 /* The origin's part of what an opening of |url| left. Returns its length; 0: nothing. */
 size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES]);
 
+/* Finds the version of |url| that was opened last, with what the origin left of it as its hint: on the disk, else in
+ * the shadow. Returns 1 or 0. */
+int xh_opening_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out);
+
 /* Gives the turn to the next process, also after an opening that failed. */
 void xh_opening_end(struct xh_opening *op);
 

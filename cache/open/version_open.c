@@ -180,22 +180,15 @@ static void apart_name(const struct xh_file *f, char *out, size_t size)
 /* Opens what was opened last of the URL, as far as it is here: on the disk, else in the shadow. */
 static int open_offline(struct xh_file *f, struct xh_origin_head *head, struct xh_err *err)
 {
-    char validator[XH_VALIDATOR_BYTES], *object = xh_origin_object(f->url, &f->opt);
-    uint64_t size;
-    struct xh_options on_disk;
-    if (!object)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
-    int known = (xh_shadow_on_disk(&f->opt, &on_disk) && xh_shadow_last(object, &on_disk, validator, &size)) ||
-                xh_shadow_last(object, &f->opt, validator, &size);
-    free(object);
-    if (!known)
+    struct xh_shadow_version last;
+    if (!xh_opening_last(f->url, &f->opt, &last))
         return xh_err_set(err, XH_E_NET, 0,
                           "%.300s: nothing of it is on this machine, and with offline=on no server is asked: %s",
                           f->url_shown,
                           f->opt.disk_cache_dir[0] ? "it was not read yet with this disk_cache_dir, or has given way"
                                                    : "disk_cache_dir names no disk cache");
     head->confirmed = 1;
-    return xh_replicas_open_offline(f->url, &f->opt, validator, size, &f->origin, err);
+    return xh_replicas_open_offline(f->url, &f->opt, last.validator, last.size, last.hint, &f->origin, err);
 }
 
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)

@@ -269,7 +269,7 @@ int xh_replicas_open_told(const char *url, const struct xh_options *o, const cha
 }
 
 int xh_replicas_open_offline(const char *url, const struct xh_options *o, const char *validator, uint64_t size,
-                             struct xh_replicas **out, struct xh_err *err)
+                             const char *hint, struct xh_replicas **out, struct xh_err *err)
 {
     struct xh_replicas *r = calloc(1, sizeof *r);
     if (!r || !(r->offline = strdup(validator))) {
@@ -280,6 +280,8 @@ int xh_replicas_open_offline(const char *url, const struct xh_options *o, const 
     xh_env_hold(&r->options);
     r->process = xh_process();
     r->offline_size = size;
+    site_of_hint(r, &hint);
+    r->offline_changed_s = xh_origin_hint_changed_s(hint);
     xh_url_shown(url, r->site[0].shown, sizeof r->site[0].shown);
     start_locks(r);
     *out = r;

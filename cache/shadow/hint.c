@@ -108,15 +108,17 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out
     return len;
 }
 
-int xh_shadow_last(const char *url, const struct xh_options *o, char validator[XH_VALIDATOR_BYTES], uint64_t *size)
+int xh_shadow_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out)
 {
-    char buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES] = "u-";
+    char buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES] = "u-", *text = NULL;
     struct xh_shadow *s = calloc(1, sizeof *s), *same = calloc(1, sizeof *same); /* only for their heads and names */
     int there = 0;
     if (s && same && o->shadow && xh_store_url_hex(url, file + 2) == 0 &&
         (s->dirfd = xh_directory_open(o, 0)) >= 0) {
-        there = load(s->dirfd, file, buf, name) != NULL;
-        if (there)
+        text = load(s->dirfd, file, buf, name);
+        if (text && o->on_disk)
+            text = proved(file, text);
+        if ((there = text != NULL))
             memcpy(s->name, name, sizeof s->name);
         there = there && xh_store_describe_existing(s, o->on_disk) == 0 &&
                 memchr(s->head.validator, '\0', sizeof s->head.validator) &&
@@ -125,8 +127,9 @@ int xh_shadow_last(const char *url, const struct xh_options *o, char validator[X
         close(s->dirfd);
     }
     if (there) {
-        memcpy(validator, s->head.validator, sizeof s->head.validator);
-        *size = s->head.origin_bytes;
+        memcpy(out->validator, s->head.validator, sizeof s->head.validator);
+        out->size = s->head.origin_bytes;
+        snprintf(out->hint, sizeof out->hint, "%s", text);
     }
     free(s);
     free(same);

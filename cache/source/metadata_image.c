@@ -406,7 +406,7 @@ size_t xh_metadata_image_tell(struct xh_metadata_image *b, char *out, size_t siz
 
 static uint64_t patience(const struct xh_metadata_image *b, uint64_t opening_ns)
 {
-    if (b->required || b->told || b->state == COMING)
+    if (b->required || b->told || b->opt.offline || b->state == COMING)
         return WAIT_COMING_NS;
     uint64_t ns = b->likely ? opening_ns : opening_ns / WAIT_PART;
     return ns > WAIT_LEAST_NS ? ns : WAIT_LEAST_NS;

@@ -8,6 +8,7 @@ The shadow's going with a reboot is imitated by a new directory for it; what a s
 """
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import random
@@ -35,15 +36,16 @@ OVER_BUDGET = 3 * MIB    # docs/shadow.md: a step of each process, and four more
 SAMPLE = """
 import sys, h5py, numpy as np
 rng = np.random.default_rng(int(sys.argv[2]))
+most = int(sys.argv[3])
 with h5py.File(sys.argv[1], "w") as f:
-    f["raw"] = rng.integers(0, 256, 12 << 20, np.uint8)
+    f["raw"] = rng.integers(0, most, 12 << 20, np.uint8)
     f.create_dataset("zip", data=rng.integers(0, 2048, (64, 128, 128), np.uint16), chunks=(1, 128, 128),
                      compression="gzip", compression_opts=1)
     for i in range(60):
         g = f.create_group("g%d" % i)
         g.attrs["a"] = rng.integers(0, 9, 50)
         g["x"] = rng.integers(0, 9, 2000)
-    f["last"] = rng.integers(0, 256, 5 << 20, np.uint8)
+    f["last"] = rng.integers(0, most, 5 << 20, np.uint8)
 """
 # Reads the named datasets, or all, of each URL that standard input names; "fork": in a child.
 READ = """
@@ -128,8 +130,8 @@ class Bench:
         self.n = 0
         self.sums = {}
 
-    def make(self, name, seed):
-        subprocess.run([harness.DATA_PYTHON, "-c", SAMPLE, self.root / name, str(seed)], check=True,
+    def make(self, name, seed, most=256):
+        subprocess.run([harness.DATA_PYTHON, "-c", SAMPLE, self.root / name, str(seed), str(most)], check=True,
                        env=harness.clean_env())
         harness.age(self.root)
         r = subprocess.run([harness.DATA_PYTHON, "-c", READ], input=f"{self.root / name}\n", text=True, check=True,
@@ -549,6 +551,87 @@ def offline_asks_nobody(bench, server):
         assert "AF_INET" not in calls and "socket(" not in calls, calls
 
 
+def offline_beside(bench, server):
+    """A metadata image and a compressed copy stay as the file does: what came by them is read offline by them."""
+    made = bench.root / "beside.h5"
+    bench.make("beside.h5", 9, 3)
+    code, out, err = harness.run([TOOL, "publish", "--body=zstd", made], harness.clean_env())
+    assert code == 0 and len(list(bench.root.glob("beside.h5.*"))) == 2, (code, out, err)
+    harness.age(bench.root)
+    with bench.disk() as disk:
+        for how in "auto", "body":
+            reads_right(bench, server, disk, "beside.h5", sidecar=how)
+            reads_right(bench, server, disk, "beside.h5", sidecar=how, offline="on")
+
+
+def offline_sources(bench, server):
+    """A source of a virtual dataset that is not here is an error, not fill values; nothing is opened to be written."""
+    subprocess.run([harness.DATA_PYTHON, "-c", """
+import sys, h5py
+with h5py.File(sys.argv[1] + "/virtual.h5", "w") as f:
+    layout = h5py.VirtualLayout(2 << 20, "u1")
+    for i, name in enumerate(("a.h5", "b.h5")):
+        layout[i << 20:i + 1 << 20] = h5py.VirtualSource(name, "raw", 12 << 20, "u1")[:1 << 20]
+    f.create_virtual_dataset("raw", layout)
+""", bench.root], check=True, env=harness.clean_env())
+    harness.age(bench.root)
+    with bench.disk() as disk:
+        filled(bench, server, disk)
+        with Reader(server, disk) as r:
+            assert len(r.read(bench.url(server, "virtual.h5"), "raw")) == 64
+            r.close()
+        for hint in disk.rglob("u-*"):    # of b.h5, all that is known
+            if hint.name != "u-" + hashlib.sha256(bench.url(server, "b.h5").encode()).hexdigest():
+                continue
+            hint.unlink()
+        with Reader(server, disk, offline="on", writable="on") as r:
+            got = r.read(bench.url(server, "virtual.h5"), "raw")
+            said = r.close()
+        assert got.startswith("error"), (got, said)
+        code, out, err = harness.run([harness.DATA_PYTHON, "-c", "import h5py, sys\nh5py.File(sys.argv[1], 'r+')",
+                                      bench.url(server)], env_of(server, disk, offline="on", writable="on"))
+        assert code == 1 and "offline=on" in err, (code, out, err)
+
+
+def the_tool(bench, server):
+    def tool(*words, **options):
+        return harness.run([TOOL, *words], env_of(server, disk, shadow, **options))
+
+    size = bench.root.joinpath("a.h5").stat().st_size
+    with bench.disk() as disk:
+        filled(bench, server, disk, "a.h5", "b.h5")
+        with harness.shadow_dir() as shadow:
+            code, out, err = tool("cache", "ls", "--json")
+            kept = json.loads(out)
+            assert code == 0 and {k["where"] for k in kept} == {"disk"} and len(kept) == 2, (code, out, err)
+            assert all(k["bytes"] == size and not k["flaw"] for k in kept), kept
+            code, out, err = tool("cache", "ls")
+            assert code == 0 and out.startswith(f"disk cache {disk}: ") and out.count("/a.h5") == 1, (code, out, err)
+            code, out, err = tool("doctor", "--quick", bench.url(server))
+            assert "disk cache" in out and str(disk) in out, (code, out, err)
+            before = server.requests()
+            code, out, err = tool("cache", "warm", bench.url(server))
+            assert code == 0 and asked(server, before)[1] < MIB, (code, out, err, asked(server, before))
+            code, out, err = tool("cache", "verify", bench.url(server))
+            assert code == 0 and "0 differ" in out, (code, out, err)
+            first = next(p for p in files(disk) if b"/a.h5" in p.read_bytes()[:4096])
+            store = Store(first)
+            store.put(store.page(9)[0], b"x")
+            code, out, err = tool("cache", "verify", bench.url(server))
+            assert code == 1 and "1 differ" in out, (code, out, err)
+            os.utime(first, (1, 1))
+            code, out, err = tool("cache", "trim", f"{size + 2 * MIB}")
+            assert code == 0 and len(files(disk)) == 1 and not first.exists(), (code, out, err)
+            code, out, err = tool("cache", "trim", "lots")
+            assert code == 2, (code, out, err)
+            code, out, err = tool("cache", "rm", bench.url(server, "b.h5"))
+            assert code == 0 and not files(disk), (code, out, err)
+            for words in (["doctor", bench.url(server)], ["cache", "verify", bench.url(server)],
+                          ["ls", bench.url(server)], ["cache", "warm", bench.url(server)]):
+                code, out, err = tool(*words, offline="on")
+                assert code == 3 and "offline=on" in err + out, (words, code, out, err)
+
+
 def main():
     kind = sys.argv[1]
     tap = harness.Tap()
@@ -572,6 +655,9 @@ def main():
                 (many, f"{READERS} processes read and keep one file"),
                 (budget, "the budget holds over all files; what was used last stays"),
                 (unusable, "a directory that cannot be used is told of once, and reading goes on"),
+                (the_tool, "the tool shows it, checks it, makes it smaller and removes from it"),
+                (offline_beside, "offline: metadata images and compressed copies serve"),
+                (offline_sources, "offline: a source that is not here is an error; nothing is opened to be written"),
                 (offline_asks_nobody, "offline: no socket is made"),
                 # The last, as the server stops.
                 (offline, "offline: what is there is read; what is not is an error that names URL, bytes and option"),
