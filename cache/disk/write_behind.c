@@ -28,7 +28,7 @@
 
 #define BLOCK_BYTES (256u << 10) /* one write; a claim for each page of it */
 #define OPEN_MOST 128u           /* open blocks: more than connections bring side by side */
-#define PIECES_MOST 64u          /* as many transfers meet */
+#define PIECES_MOST 1024u        /* a connection may be so many stripes behind others: 128 MiB of them by far */
 #define SPARE_MOST 32u           /* blocks whose memory is used again */
 #define STALE_NS 1000000000u     /* after so long without more bytes an open block is written as it is */
 
@@ -55,7 +55,7 @@ static struct block *writing; /* NULL: none */
 static unsigned nopened, nspare, nblocks; /* |nblocks|: but the spare ones */
 static int running;           /* the thread is there */
 static struct piece *pieces;  /* PIECES_MOST of them; NULL: none yet */
-static unsigned next_piece;   /* takes the place of the oldest one */
+static unsigned npieces;      /* those from here on were never used */
 
 /* ---- blocks. The lock is held. */
 
@@ -155,20 +155,32 @@ static struct block *block_at(const struct xh_disk *d, uint64_t off)
 /* The piece that begins at |from|, or ends at |end|; NULL: none. */
 static struct piece *piece_at(const struct xh_disk *d, uint64_t from, uint64_t end)
 {
-    for (struct piece *p = pieces; p && p < pieces + PIECES_MOST; p++)
+    for (struct piece *p = pieces; p < pieces + npieces; p++)
         if (p->d == d && (p->from == from || p->end == end))
             return p;
     return NULL;
+}
+
+/* A piece that is free, or NULL. */
+static struct piece *piece_new(void)
+{
+    if (!pieces && !(pieces = calloc(PIECES_MOST, sizeof *pieces)))
+        return NULL;
+    for (struct piece *p = pieces; p < pieces + npieces; p++)
+        if (!p->d)
+            return p;
+    return npieces < PIECES_MOST ? &pieces[npieces++] : NULL;
 }
 
 /* Keeps [off, off + len), of one page, until the beginning of that page comes. */
 static void keep_piece(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len)
 {
     struct piece *p = piece_at(d, off, off);
-    if (!pieces && !(pieces = calloc(PIECES_MOST, sizeof *pieces)))
-        return;
     if (!p || p->from == off) {
-        p = p ? p : &pieces[next_piece++ % PIECES_MOST];
+        if (!p && !(p = piece_new())) {
+            passed_over(d, len);
+            return;
+        }
         p->d = d;
         p->from = p->end = off;
     }
@@ -179,7 +191,7 @@ static void keep_piece(struct xh_disk *d, uint64_t off, const uint8_t *data, siz
 /* A file is closed: forgets its pieces. */
 static void forget_pieces(const struct xh_disk *d)
 {
-    for (struct piece *p = pieces; p && p < pieces + PIECES_MOST; p++)
+    for (struct piece *p = pieces; p < pieces + npieces; p++)
         p->d = p->d == d ? NULL : p->d;
 }
 
@@ -188,14 +200,17 @@ static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t le
 {
     struct block *b = block_at(d, off);
     struct piece *p;
+    int met = 0;
     if (!b) { /* from the next page on: of this one the beginning is missing */
         size_t skip = (size_t)(-off % XH_PAGE_BYTES);
         if (skip)
             keep_piece(d, off, data, skip < len ? skip : len);
         if (skip >= len)
             return;
-        if (nopened >= OPEN_MOST)
-            put_in_queue(opened); /* the oldest, with a part of a page, which is not written */
+        if (nopened >= OPEN_MOST) { /* the oldest, perhaps with a part of a page, which is not written */
+            passed_over(opened->d, opened->end - whole_end(opened));
+            put_in_queue(opened);
+        }
         b = block_new(d, off + skip, meta);
         off += skip, data += skip, len -= skip;
     }
@@ -210,8 +225,10 @@ static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t le
         memcpy(b->bytes + (b->end - b->from), p->bytes + p->from % XH_PAGE_BYTES, (size_t)(p->end - p->from));
         b->end = p->end;
         p->d = NULL;
+        met = 1;
     }
-    if (b->end % BLOCK_BYTES == 0 || b->end == d->size)
+    /* Behind a piece, what follows has come already, to another block. */
+    if (b->end % BLOCK_BYTES == 0 || b->end == d->size || (met && b->end % XH_PAGE_BYTES == 0))
         put_in_queue(b);
 }
 
@@ -317,6 +334,7 @@ static void after_fork_child(void)
     }
     opened = queue = spare = writing = NULL;
     pieces = NULL;
+    npieces = 0;
     nopened = nspare = nblocks = 0;
     running = 0;
     xh_cond_init(&work);

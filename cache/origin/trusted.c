@@ -1,5 +1,5 @@
-/* What a URL is, for rooms that open none of them yet: whether credentials may go there, which object it names, and when
- * that was changed by what a hint says. See origin.h. */
+/* What a URL is, for rooms that open none of them yet: whether credentials may go there, which object it names, and
+ * when that was changed by what a hint says. See origin.h. */
 #include "origin.h"
 
 #include <string.h>

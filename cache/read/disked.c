@@ -3,12 +3,14 @@
 #include "disk/disk.h"
 #include "object.h"
 #include "sources.h"
+#include "stream/stage.h"
 
 #define PIECE_PAGES 64u /* what is fetched again if a page of it turns out to be damaged */
 
+/* What was fetched ahead goes first, also where the disk has it by now: else it would have come for nothing. */
 static int peek(struct xh_file *f, const struct xh_extent *ext, size_t n, struct xh_err *err)
 {
-    return xh_disk_read(f->disk, ext, n);
+    return f->disk && xh_stage_is_empty(f) && xh_disk_read(f->disk, ext, n);
 }
 
 /* While the origin brings the rest. What the disk could not give is left for the next round. */

@@ -184,7 +184,8 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
     struct xh_origin_info sum = {.max_ranges = ~0u, .max_range_header = SIZE_MAX, .flight_bytes = UINT64_MAX}, one;
     if (r->offline) {
         *out = (struct xh_origin_info){.size = r->offline_size, .validator = r->offline,
-                                       .changed_s = r->offline_changed_s, .url_shown = r->site[0].shown, .max_ranges = 1, .max_range_header = 64,
+                                       .changed_s = r->offline_changed_s, .url_shown = r->site[0].shown,
+                                       .max_ranges = 1, .max_range_header = 64,
                                        .connections = 1, .allowed = 1, .scattered = 1, .flight_bytes = UINT64_MAX};
         return;
     }

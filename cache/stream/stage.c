@@ -104,6 +104,15 @@ uint64_t xh_stage_until(struct xh_file *f, uint64_t off)
     return off;
 }
 
+int xh_stage_is_empty(struct xh_file *f)
+{
+    struct xh_stage *s = f->stage;
+    pthread_mutex_lock(&s->lock);
+    int is = s->n == 0;
+    pthread_mutex_unlock(&s->lock);
+    return is;
+}
+
 int xh_stage_has(struct xh_file *f, uint64_t off)
 {
     struct xh_stage *s = f->stage;

@@ -200,7 +200,8 @@ static int examine(struct doctor *d)
                  {"credentials", xh_doctor_credentials}, {"redirects", xh_doctor_redirects}, {"reply", xh_doctor_reply},
                  {"ranges", xh_doctor_ranges}, {"version", xh_doctor_version}, {"cache", xh_doctor_cache},
                  {"round trip", xh_doctor_round_trip},
-                 {"throughput", xh_doctor_throughput}, {"disk cache", disk_cache}, {"sidecars", xh_doctor_beside}, {"writing", xh_doctor_writing},
+                 {"throughput", xh_doctor_throughput}, {"disk cache", disk_cache}, {"sidecars", xh_doctor_beside},
+                 {"writing", xh_doctor_writing},
                  {"opening", opening}, {"metadata", metadata}, {"datasets", datasets},
                  {"sources", sources}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {

@@ -43,8 +43,9 @@ static void print_json(const struct xh_image_info *i, unsigned n, int on_disk)
                   {"metadata_bytes", i->meta_bytes}, {"raw_pages", i->raw_pages}, {"raw_bytes", i->raw_bytes},
                   {"hit_bytes", i->hit_bytes}, {"readers", i->readers}, {"taken_bytes", i->taken_bytes},
                   {"last_use", (uint64_t)i->used}};
-    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o}", "where", on_disk ? "disk" : "memory", "url", xh_json_text(i->url_shown), "version",
-                            xh_json_text(i->validator), "name", xh_json_text(i->name), "flaw", xh_json_text(i->flaw));
+    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o}", "where", on_disk ? "disk" : "memory", "url",
+                            xh_json_text(i->url_shown), "version", xh_json_text(i->validator), "name",
+                            xh_json_text(i->name), "flaw", xh_json_text(i->flaw));
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
         json_object_set_new(all, counts[k].name, json_integer((json_int_t)counts[k].value));
     xh_json_print(n ? ",\n " : "\n ", all);
@@ -123,8 +124,9 @@ static const char rm_help[] =
     "xhdf5 cache rm URL | --all\n"
     "\n"
     "Removes the shadows of URL, of whichever version, also from the disk cache, if disk_cache_dir names one;\n"
-    "--all removes those of every URL, and files in the directory that no reader would use. One that a process has open stays; it is named. The URL may be\n"
-    "given as `ls` shows it, or the name of a file that `ls` calls unusable.\n"
+    "--all removes those of every URL, and files in the directory that no reader would use. One that a\n"
+    "process has open stays; it is named. The URL may be given as `ls` shows it, or the name of a file that\n"
+    "`ls` calls unusable.\n"
     "\n"
     "  --all    all of them\n"
     "\n"

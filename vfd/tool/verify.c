@@ -141,7 +141,7 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
     char size[XH_SIZE_TEXT];
     int code = XH_EXIT_FAILED;
     if (o->offline)
-        return xh_tool_fail(code, "what is kept is compared with the server's bytes, which offline=on forbids to ask for");
+        return xh_tool_fail(code, "what is kept is compared with the server's bytes: offline=on forbids that");
     bare.shadow = bare.readahead = 0;
     bare.disk_cache_dir[0] = '\0';
     bare.stream_bytes = 0; /* nothing is read twice */
