@@ -210,7 +210,8 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
             "  advice    %s\n",
             url_shown, (double)f->wall_ns / 1e9, OF(c.bytes_asked), unit, OF(c.bytes_hit + c.bytes_waited),
             from[f->private_ & 3], disk, image, OF(c.bytes_staged), OF(c.bytes_demand + c.bytes_bypass),
-            OF(c.bytes_fetched), unit, OF(f->unused), body, written, lost, (unsigned long long)c.requests, (unsigned long long)c.connections,
+            OF(c.bytes_fetched), unit, OF(f->unused), body, written, lost, (unsigned long long)c.requests,
+            (unsigned long long)c.connections,
             c.connections == 1 ? "" : "s", (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns),
             S(f->others_ns), S(f->copying_ns), S(f->outside_ns), advice);
 #undef MB
