@@ -122,6 +122,14 @@ static int is_kept(struct xh_file *f, uint64_t page)
     return c == XH_CLAIM_READY || (c == XH_CLAIM_BUSY && !xh_shadow_elsewhere(f->shadow, page));
 }
 
+struct xh_range xh_segment_whole(const struct xh_file *f, struct xh_range r)
+{
+    uint64_t off = r.off / XH_PAGE_BYTES * XH_PAGE_BYTES, end = r.off + r.len + XH_PAGE_BYTES - 1;
+    end = end / XH_PAGE_BYTES * XH_PAGE_BYTES;
+    end = end < f->size ? end : f->size;
+    return f->disk ? (struct xh_range){off, end - off} : r;
+}
+
 int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out)
 {
     struct xh_stage *s = f->stage;

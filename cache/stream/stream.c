@@ -267,9 +267,10 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
         return XH_STREAM_LATER;
     }
     struct dealing d = after ? dealing_after(f, &info, to - off, busy, after) : dealing_of(f, &info, off, busy, turns);
-    if (d.nloads && xh_segment_missing(f, (struct xh_range){off, to - off}, &want)) {
+    struct xh_range whole = xh_segment_whole(f, (struct xh_range){off, to - off});
+    if (d.nloads && xh_segment_missing(f, whole, &want)) {
         uint64_t next;
-        struct xh_range r = first_stretch(s, f->opt.gap_bytes, &want, to, &next);
+        struct xh_range r = first_stretch(s, f->opt.gap_bytes, &want, whole.off + whole.len, &next);
         if (r.len <= 2 * d.most * ROUND_BYTES)
             d.most = ROUNDS_MOST;
         if (r.len >= XH_STREAM_LEAST_BYTES) {
@@ -277,11 +278,12 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
             size_t made = add_stream(f, &d, r, ts, &len);
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm);
-            s->stream_end = r.off + len;
+            s->stream_end = r.off + len < to ? r.off + len : to;
             if (after)
                 s->granted = s->reach = s->stream_end; /* as far as there is room */
             xh_prefetch_hand_over(f, ts, made);
             seen = len == r.len ? next : r.off + len; /* what lies between is here: not to be asked for again */
+            seen = seen < to ? seen : to;
         }
     }
     pthread_mutex_unlock(&s->lock);
