@@ -212,7 +212,8 @@ static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t le
             put_in_queue(opened);
         }
         b = block_new(d, off + skip, meta);
-        off += skip, data += skip, len -= skip;
+        data += skip;
+        len -= skip;
     }
     if (!b) {
         passed_over(d, len);

@@ -37,7 +37,7 @@ static void setup(void)
     snprintf(dir, sizeof dir, "/var/tmp/test-disk-%d", (int)getpid());
     remove_dir();
     xh_options_defaults(&opt);
-    strcpy(opt.disk_cache_dir, dir);
+    snprintf(opt.disk_cache_dir, sizeof opt.disk_cache_dir, "%s", dir);
     opt.disk_cache_bytes = 1u << 30;
 }
 
