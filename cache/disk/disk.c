@@ -27,16 +27,16 @@ int xh_disk_has(struct xh_disk *d, uint64_t idx)
     return d && xh_shadow_peek(d->store, idx) == XH_CLAIM_READY;
 }
 
-static int has(struct xh_disk *d, const struct xh_extent *e)
+int xh_disk_has_all(struct xh_disk *d, uint64_t off, uint64_t end)
 {
-    uint64_t first = e->off / XH_PAGE_BYTES;
-    return e->len == 0 || xh_shadow_has(d->store, first, (e->off + e->len - 1) / XH_PAGE_BYTES - first + 1);
+    uint64_t first = off / XH_PAGE_BYTES;
+    return d && (off >= end || xh_shadow_has(d->store, first, (end - 1) / XH_PAGE_BYTES - first + 1));
 }
 
 int xh_disk_read(struct xh_disk *d, const struct xh_extent *ext, size_t n)
 {
     size_t i = 0;
-    while (d && i < n && has(d, &ext[i])) /* else the disk may be read in vain */
+    while (i < n && xh_disk_has_all(d, ext[i].off, ext[i].off + ext[i].len)) /* else the disk may be read in vain */
         i++;
     return d && i == n && xh_shadow_readv(d->store, ext, n) == n;
 }

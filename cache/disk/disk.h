@@ -29,6 +29,9 @@ void xh_disk_close(struct xh_disk *d);
 /* Returns 1 when page |idx| is there. Makes no system call, but may read a page state from the disk. */
 int xh_disk_has(struct xh_disk *d, uint64_t idx);
 
+/* Returns 1 when all of [off, end) is there; 0 for a file without it. */
+int xh_disk_has_all(struct xh_disk *d, uint64_t off, uint64_t end);
+
 /* Copies |n| extents if all of them are there. Returns 1; or 0: the buffers' contents are undefined. */
 int xh_disk_read(struct xh_disk *d, const struct xh_extent *ext, size_t n);
 

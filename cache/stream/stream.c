@@ -5,6 +5,7 @@
 
 #include "base/links.h"
 #include "base/now.h"
+#include "disk/disk.h"
 #include "pages/limits.h"
 #include "policy.h"
 #include "segment.h"
@@ -20,6 +21,8 @@
  * many turns at most, and the fewer, the fewer connections it has, as these bring less. What would be two of them is
  * one. */
 #define SHORT_ROUNDS 8
+/* A run of which the disk has so much is looked at again when that is read. */
+#define HERE_BYTES (64u << 20)
 /* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
 #define SOON_S 4
 #define RATED_NS 250000000u
@@ -253,6 +256,9 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     struct xh_transfer *ts[XH_STREAM_LOADS_MAX];
     struct xh_ranges want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
+    uint64_t near = to - off < HERE_BYTES ? to : off + HERE_BYTES;
+    if (xh_disk_has_all(f->disk, off, near)) /* else each read would look through all that is to come */
+        return near;
     if (!after)
         xh_replicas_beside(f->origin, turns);
     xh_replicas_get_info(f->origin, &info);
