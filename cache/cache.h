@@ -143,6 +143,9 @@ int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b);
 
 void xh_cache_stats(struct xh_file *f, struct xh_stats *out);
 
+/* Waits until what was fetched of |f| is on the disk cache, if there is one, for as long as closing it would. */
+void xh_cache_settle(struct xh_file *f);
+
 /* Tells the account of the other files that |f| names (virtual datasets, links), which its user has not open otherwise:
  * how many openings of them failed, how many files were not there, how long the network took for both. Before the
  * close. */

@@ -16,6 +16,7 @@
 #include "watch/account.h"
 
 struct xh_compressed;
+struct xh_disk;
 struct xh_flights;
 struct xh_flows;
 struct xh_hints;
@@ -67,6 +68,7 @@ struct xh_file {
     long long changed_s;        /* by the server; -1: not told */
     struct xh_replicas *origin; /* at one server or at several */
     struct xh_shadow *shadow;   /* NULL for an empty object */
+    struct xh_disk *disk;       /* NULL: what is read does not stay on a disk */
     _Atomic uint64_t head_rest; /* the head from here on comes once some of it is missing (ahead/head.c); 0: not so */
     uint64_t spare_bytes;       /* what may be fetched in vain: the farther the origin, the more */
     int no_parts;               /* the server sends all of it, whatever is asked for */

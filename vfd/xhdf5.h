@@ -117,6 +117,11 @@ typedef struct H5FD_xhdf5_config_t {
     int64_t aws_metadata;              /* switch: without keys, ask the metadata service for one */
 
     const char *progress; /* of what is sent, on standard error: "auto", "on" or "off" */
+
+    /* What stays. */
+    const char *disk_cache_dir; /* directory on a local disk where what was read stays */
+    int64_t disk_cache_bytes;   /* most bytes there for all files of the user; 0: automatic */
+    int64_t offline;            /* switch: read what is on this machine, and ask no server */
 } H5FD_xhdf5_config_t;
 
 /* A configuration with no field set. */
@@ -125,7 +130,7 @@ typedef struct H5FD_xhdf5_config_t {
         H5FD_XHDF5_CONFIG_VERSION, (uint32_t)sizeof(H5FD_xhdf5_config_t), -1, -1, -1, -1,   \
             -1, -1, -1, -1, -1, NULL, -1, -1, -1, -1, -1, -1, -1, NULL, NULL, NULL, -1, NULL, \
             -1, NULL, NULL, NULL, -1, -1, NULL, -1, NULL, -1, -1, NULL,                     \
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1, NULL, -1, NULL                    \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, -1, NULL, -1, NULL, NULL, -1, -1      \
     }
 
 /* Marks every field of |config| as not set, as H5FD_XHDF5_CONFIG_INIT does. For languages without initialisers.

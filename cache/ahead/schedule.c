@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "disk/disk.h"
 #include "object.h"
 #include "pages/fetch.h"
 #include "pages/flow.h"
@@ -35,13 +36,16 @@ static uint64_t behind_staged(struct xh_file *f, uint64_t p)
     return to >= f->size ? page_up(f->size) : to / XH_PAGE_BYTES;
 }
 
-/* Claims what nobody has of |r|; where |staged| counts, nor the stage. Returns 0 when no more claims can be had, or
- * where another process is at work on raw data: what lies behind that is most likely its share. */
+/* Claims what neither the disk nor anybody has of |r|; where |staged| counts, nor the stage. Returns 0 when no more
+ * claims can be had, or where another process is at work on raw data: what lies behind that is most likely its
+ * share. */
 static int claim_range(struct xh_file *f, struct xh_range r, int meta, int staged, struct xh_runs *mine)
 {
     for (uint64_t p = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len); p < end; p++) {
         if (staged && (p = behind_staged(f, p)) >= end)
             break;
+        if (xh_disk_has(f->disk, p))
+            continue;
         enum xh_claim c = xh_shadow_claim_later(f->shadow, p, meta, 0, &f->counters);
         if (c == XH_CLAIM_NONE || (c == XH_CLAIM_BUSY && !meta && xh_shadow_elsewhere(f->shadow, p)))
             return 0;

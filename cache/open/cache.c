@@ -18,6 +18,7 @@
 #include "base/env.h"
 #include "base/now.h"
 #include "base/process.h"
+#include "disk/disk.h"
 #include "expected.h"
 #include "object.h"
 #include "pages/fetch.h"
@@ -70,9 +71,11 @@ void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer
     xh_origin_trusted(url, o, child->server, sizeof child->server);
 }
 
+/* Bytes that were found in the shadow. */
 static uint64_t hits(struct xh_file *f)
 {
-    return atomic_load_explicit(&f->counters.bytes_hit, memory_order_relaxed);
+    return atomic_load_explicit(&f->counters.bytes_hit, memory_order_relaxed) -
+           atomic_load_explicit(&f->counters.bytes_disk, memory_order_relaxed);
 }
 
 /* Nothing is on its way any more, and all counters are what they will be. */
@@ -80,6 +83,7 @@ static void end_transfers(struct xh_file *f)
 {
     if (f->origin)
         xh_replicas_close(f->origin);
+    xh_disk_flush(f->disk);
     xh_stage_free(f->stage);
 }
 
@@ -96,6 +100,7 @@ static void file_free(struct xh_file *f)
         xh_shadow_tell_hits(f->shadow, hits(f) - f->hits_before);
         xh_shadow_close(f->shadow);
     }
+    xh_disk_close(f->disk);
     xh_layouts_free(f->layouts);
     xh_flights_free(f->flights);
     free(f->url);
@@ -108,6 +113,7 @@ static void file_free(struct xh_file *f)
 static void stats_of(struct xh_file *f, struct xh_stats *out)
 {
     xh_counters_snapshot(&f->counters, out);
+    xh_disk_stats(f->disk, out);
     xh_metadata_image_stats(f->image, out);
     xh_compressed_stats(f->compressed, out);
 }
@@ -202,6 +208,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     if (!f)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     f->opt = *o;
+    f->opt.readahead &= !f->opt.offline; /* what is not here does not come */
     xh_env_hold(&f->opt); /* on the program's own thread, or from whoever opens a part */
     atomic_init(&f->process, xh_process());
     xh_layouts_init(f->layouts);
@@ -362,6 +369,11 @@ void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
 {
     xh_file_after_fork(f); /* else it might wait for a lock that a thread of the parent had */
     stats_of(f, out);
+}
+
+void xh_cache_settle(struct xh_file *f)
+{
+    xh_disk_flush(f->disk);
 }
 
 void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint64_t network_ns)

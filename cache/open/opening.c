@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/now.h"
+#include "disk/disk.h"
 #include "watch/trace.h"
 
 /* A server takes long, or a process is suspended: then everybody asks for himself. */
@@ -25,17 +26,25 @@ static int read_saved(struct xh_opening *op, const char *text)
     return asked >= op->begun_ns && asked <= xh_now_ns() && strcmp(reader, op->reader) == 0;
 }
 
+static void load_from_disk(struct xh_opening *op, const char *object, const struct xh_options *o)
+{
+    char saved[XH_HINT_BYTES];
+    struct xh_options on_disk;
+    if (xh_shadow_on_disk(o, &on_disk) && xh_shadow_hint_load(object, &on_disk, saved))
+        read_saved(op, saved);
+}
+
 void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_account *a)
 {
     char saved[XH_HINT_BYTES];
     *op = (struct xh_opening){.turn = {.fd = -1}, .begun_ns = xh_now_ns()};
-    if (!o->shadow)
+    if (!o->shadow && !o->disk_cache_dir[0])
         return;
     int waited = 0, apart = xh_origin_reader(url, o, op->reader);
     char *name = NULL, *object = xh_origin_object(url, o);
     if (!object) /* without memory it asks for itself */
         return;
-    if (apart && asprintf(&name, "%s %s", op->reader, object) >= 0) {
+    if (o->shadow && apart && asprintf(&name, "%s %s", op->reader, object) >= 0) {
         uint64_t entered = xh_account_enter(a, XH_OTHERS);
         waited = xh_shadow_turn(name, o, MOST_MS, &op->turn);
         xh_account_leave(a, XH_OTHERS, entered);
@@ -43,6 +52,8 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
     }
     if (xh_shadow_hint_load(object, o, saved))
         op->vouched = read_saved(op, saved) && apart;
+    if (!op->hint[0]) /* of an earlier boot perhaps, so it vouches for nothing */
+        load_from_disk(op, object, o);
     free(object);
     if (op->vouched || (waited && !op->hint[0])) /* whoever was first has failed: the others need not go one by one */
         xh_shadow_turn_over(&op->turn);
@@ -55,14 +66,34 @@ size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_
     char saved[XH_HINT_BYTES], *object = xh_origin_object(url, o);
     if (object && xh_shadow_hint_load(object, o, saved))
         read_saved(&op, saved);
+    if (object && !op.hint[0])
+        load_from_disk(&op, object, o);
     free(object);
     memcpy(out, op.hint, sizeof op.hint);
     return strlen(out);
 }
 
-void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s)
+int xh_opening_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out)
+{
+    struct xh_opening op = {0};
+    struct xh_options on_disk;
+    char *object = xh_origin_object(url, o);
+    int known = object && ((xh_shadow_on_disk(o, &on_disk) && xh_shadow_last(object, &on_disk, out)) ||
+                           xh_shadow_last(object, o, out));
+    if (known)
+        read_saved(&op, out->hint);
+    memcpy(out->hint, op.hint, sizeof op.hint);
+    free(object);
+    return known;
+}
+
+void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s, struct xh_disk *disk)
 {
     char text[XH_HINT_BYTES];
+    /* Without the reader, in whose name there is a token's hash. */
+    int none = snprintf(text, sizeof text, "0 -\n");
+    if (disk && xh_replicas_hint(origin, text + none, sizeof text - (size_t)none))
+        xh_disk_hint_save(disk, text);
     op->awaited = xh_shadow_turn_awaited(&op->turn);
     if (op->vouched)
         return;

@@ -16,6 +16,8 @@
 #include "replicas/replicas.h"
 #include "shadow/shadow.h"
 
+struct xh_disk;
+
 struct xh_opening {
     struct xh_turn turn;
     uint64_t begun_ns, asked_ns;
@@ -28,11 +30,15 @@ struct xh_opening {
 /* Waits a short time for the turn to open |url|, on the account |a|, and looks for what is known of it. */
 void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_account *a);
 
-/* Leaves what |origin| knows now with the shadow |s|, for the processes that wait. */
-void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s);
+/* Leaves what |origin| knows now with the shadow |s|, for the processes that wait; and with |disk|, NULL: none. */
+void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s, struct xh_disk *disk);
 
 /* The origin's part of what an opening of |url| left. Returns its length; 0: nothing. */
 size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES]);
+
+/* Finds the version of |url| that was opened last, with what the origin left of it as its hint: on the disk, else in
+ * the shadow. Returns 1 or 0. */
+int xh_opening_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out);
 
 /* Gives the turn to the next process, also after an opening that failed. */
 void xh_opening_end(struct xh_opening *op);

@@ -9,6 +9,7 @@
 #include "ahead/schedule.h"
 #include "ahead/walk.h"
 #include "ahead/whole.h"
+#include "disk/disk.h"
 #include "object.h"
 #include "opening.h"
 #include "read/read.h"
@@ -21,9 +22,10 @@
 #define APART_LASTS_S XH_NEGATIVE_MOST_S
 #define READER "reader=" /* what is told begins so: with the reader that told it */
 
-/* Puts the head that the first request brought into the shadow. */
+/* Puts the head that the first request brought into the shadow, and on the disk. */
 static void keep_head(struct xh_file *f, const struct xh_origin_head *head)
 {
+    xh_disk_keep(f->disk, 0, head->bytes, head->len, 1);
     uint64_t pages = head->len == f->size ? xh_pages_end(f) : head->len / XH_PAGE_BYTES;
     for (uint64_t p = 0; p < pages; p++) {
         uint64_t off = p * XH_PAGE_BYTES;
@@ -60,13 +62,16 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
     char *object = xh_origin_object(f->url, &f->opt);
     int rc = object ? xh_shadow_open(object, kept_as, f->size, &f->opt, &f->shadow, err)
                     : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", f->url_shown);
+    if (rc == 0 && !f->fleeting)
+        f->disk = xh_disk_open(object, kept_as, f->size, &f->opt);
     free(object);
     free(kept_as);
     if (rc)
         return rc;
     if (head->bytes)
         keep_head(f, head);
-    xh_opening_save(op, f->origin, f->shadow);
+    if (!f->opt.offline)
+        xh_opening_save(op, f->origin, f->shadow, f->disk);
     return 0;
 }
 
@@ -172,6 +177,20 @@ static void apart_name(const struct xh_file *f, char *out, size_t size)
     snprintf(out, size, "dates apart %.*s", (int)n, f->url_shown);
 }
 
+/* Opens what was opened last of the URL, as far as it is here: on the disk, else in the shadow. */
+static int open_offline(struct xh_file *f, struct xh_origin_head *head, struct xh_err *err)
+{
+    struct xh_shadow_version last;
+    if (!xh_opening_last(f->url, &f->opt, &last))
+        return xh_err_set(err, XH_E_NET, 0,
+                          "%.300s: nothing of it is on this machine, and with offline=on no server is asked: %s",
+                          f->url_shown,
+                          f->opt.disk_cache_dir[0] ? "it was not read yet with this disk_cache_dir, or has given way"
+                                                   : "disk_cache_dir names no disk cache");
+    head->confirmed = 1;
+    return xh_replicas_open_offline(f->url, &f->opt, last.validator, last.size, last.hint, &f->origin, err);
+}
+
 static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origin_head *head, struct xh_err *err)
 {
     xh_opening_begin(op, f->url, &f->opt, f->account);
@@ -217,12 +236,16 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
     f->url_shown = strdup(xh_url_shown(url, shown, sizeof shown));
     if (!f->url || !f->url_shown)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening %s", shown);
-    int rc = xh_origin_ready(&f->opt, err);
+    int rc = f->opt.offline ? 0 : xh_origin_ready(&f->opt, err);
+    if (f->opt.offline)
+        told = NULL;
     if (rc == 0 && !told)
         rc = xh_metadata_image_begin(url, &f->opt, f->above->files, &f->image, err);
     if (rc)
         return rc;
-    rc = told ? open_told(f, told, &head, err) : open_asking(f, &op, &head, err);
+    rc = f->opt.offline ? open_offline(f, &head, err)
+         : told         ? open_told(f, told, &head, err)
+                        : open_asking(f, &op, &head, err);
     if (rc) {
         xh_opening_end(&op);
         free(head.bytes);

@@ -179,6 +179,8 @@ int xh_caller_find(struct xh_caller *c, const struct xh_options *o, struct xh_ur
     int rc;
     *c = (struct xh_caller){.o = o, .url = url, .login = "the user name and password in the URL",
                             .foreign = is_foreign(&o->namer, url)};
+    if (o->offline)
+        return xh_err_set(err, XH_E_NET, 0, "%.300s: with offline=on no server is asked", url->shown);
     rc = xh_proxies_read(&c->proxies, o->env, err);
     rc = rc ? rc : xh_proxy_check(&c->proxies, url, err);
     if (rc)

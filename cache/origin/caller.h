@@ -37,9 +37,9 @@ int xh_caller_list_url(const char *name, const char *token, const struct xh_opti
 
 /* Finds the CAs, the proxies and, over https, the credentials for |url|; a login of the netrc file is set in |url|. |o|
  * and |url| outlive it.
- * Returns 0, or XH_E_TLS (no CAs, over https), XH_E_INVAL (a proxy that cannot be used), XH_E_ACCES (the netrc file),
- * XH_E_NOMEM. Owns: the caller frees |c| in any case. Reads small files. Threads: the program's own, unless o->env is
- * held. */
+ * Returns 0, or XH_E_NET (the option offline), XH_E_TLS (no CAs, over https), XH_E_INVAL (a proxy that cannot be used),
+ * XH_E_ACCES (the netrc file), XH_E_NOMEM. Owns: the caller frees |c| in any case. Reads small files. Threads: the
+ * program's own, unless o->env is held. */
 int xh_caller_find(struct xh_caller *c, const struct xh_options *o, struct xh_url *url, struct xh_err *err);
 void xh_caller_free(struct xh_caller *c); /* zeroed ones allowed */
 

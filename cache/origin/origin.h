@@ -121,6 +121,9 @@ void xh_origin_beside(struct xh_origin *o, unsigned files);
  * dialect. No secrets. Returns its length, 0 when it does not fit. */
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size);
 
+/* Returns |changed_s| of xh_origin_info as |hint| has it; -1: it has none, or is no hint. */
+long long xh_origin_hint_changed_s(const char *hint);
+
 /* One transfer: |nranges| sorted, disjoint, non-empty ranges inside the object, fetched by one
  * HTTP request where the dialect allows, by several where not (that is the origin's business).
  * The caller owns the struct and the ranges until done() has returned. */

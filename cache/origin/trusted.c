@@ -1,11 +1,12 @@
-/* What a URL is, for rooms that open none of them yet: whether credentials may go there, and which object it names. See
- * origin.h. */
+/* What a URL is, for rooms that open none of them yet: whether credentials may go there, which object it names, and
+ * when that was changed by what a hint says. See origin.h. */
 #include "origin.h"
 
 #include <string.h>
 
 #include "auth.h"
 #include "caller.h"
+#include "dialect.h"
 #include "s3.h"
 #include "url.h"
 
@@ -19,6 +20,13 @@ int xh_origin_trusted(const char *url, const struct xh_options *o, char *server,
         memcpy(server, u->server, strlen(u->server) + 1);
     xh_url_unref(u);
     return trusted;
+}
+
+long long xh_origin_hint_changed_s(const char *hint)
+{
+    struct xh_dialect d;
+    const char *rest = strchr(hint, ' '); /* behind the round trip */
+    return rest && xh_dialect_from_hint(&d, rest + 1) == 0 ? (long long)d.changed : -1;
 }
 
 char *xh_origin_object(const char *url, const struct xh_options *o)

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/table.h"
+#include "disk/disk.h"
 #include "object.h"
 #include "flow.h"
 #include "limits.h"
@@ -115,6 +116,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
 {
     struct xh_fetch *fe = t->ctx;
     struct xh_file *f = fe->f;
+    xh_disk_keep(f->disk, off, data, len, fe->op ? fe->op->kind == XH_KIND_META : fe->meta);
     if (fe->op) {
         hand_on(fe, off, data, len); /* gaps not: the reader may be copying them himself */
         xh_shadow_waits(f->shadow, 1);

@@ -10,6 +10,7 @@
 #include "base/now.h"
 #include "base/table.h"
 #include "base/waits.h"
+#include "disk/disk.h"
 #include "watch/trace.h"
 
 #define LOOK_EVERY_NS 20000000u
@@ -68,8 +69,8 @@ void xh_op_end(struct xh_read_op *op)
     struct xh_waiter *k, *next;
     LL_FOREACH_SAFE (op->lost, k, next)
         free(k);
-    struct xh_runs *list[] = {&op->todo,   &op->ready,     &op->busy,      &op->mine,
-                              &op->bypass, &op->packed[0], &op->packed[1], &op->again};
+    struct xh_runs *list[] = {&op->todo,   &op->ready,  &op->busy,      &op->on_disk,   &op->mine,
+                              &op->bypass, &op->again, &op->packed[0], &op->packed[1]};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         free(list[i]->at);
     free(op->ext);
@@ -110,15 +111,16 @@ void xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uin
             memcpy(part.buf, data + (part.off - off), part.len);
 }
 
-int xh_op_copy_ready(struct xh_read_op *op, uint64_t off, uint64_t len)
+int xh_op_copy_ready(struct xh_read_op *op, uint64_t off, uint64_t len, int from_disk)
 {
+    struct xh_file *f = op->f;
     uint64_t end = off + len;
     struct xh_extent part[PARTS_AT_ONCE];
     size_t i = first_extent(op, off), n;
     do {
         for (n = 0; n < PARTS_AT_ONCE && i < op->n && op->ext[i].off < end; i++)
             n += (size_t)cut(&op->ext[i], off, end, &part[n]);
-        if (xh_shadow_readv(op->f->shadow, part, n) != n)
+        if (from_disk ? !xh_disk_read(f->disk, part, n) : xh_shadow_readv(f->shadow, part, n) != n)
             return 0;
     } while (n == PARTS_AT_ONCE);
     return 1;

@@ -51,6 +51,7 @@ struct xh_read_op {
     /* Its list, in pages; all ascending. */
     struct xh_runs todo;         /* of this round */
     struct xh_runs ready, busy;  /* that the shadow has; that another claim brings */
+    struct xh_runs on_disk;      /* that the disk cache has, and the shadow has not */
     struct xh_runs mine, bypass; /* that nobody brings: claimed by it; not to stay in the shadow */
     struct xh_runs packed[2];    /* that the compressed copy brings: likewise */
     struct xh_runs again;        /* of the next round */
@@ -84,8 +85,8 @@ void xh_op_end(struct xh_read_op *op);
 /* Hands the bytes [off, off+len), which are at |data|, to every extent of |op| that overlaps them. */
 void xh_op_copy_out(struct xh_read_op *op, uint64_t off, uint64_t len, const uint8_t *data);
 
-/* The same from the shadow. Returns 0 when some page was gone, else 1. */
-int xh_op_copy_ready(struct xh_read_op *op, uint64_t off, uint64_t len);
+/* The same from the shadow, or |from_disk|. Returns 0 when some page was gone, else 1. */
+int xh_op_copy_ready(struct xh_read_op *op, uint64_t off, uint64_t len, int from_disk);
 
 /* Appends the pages of op->ext to |out|. 0 or XH_E_NOMEM. */
 int xh_op_pages(const struct xh_read_op *op, struct xh_runs *out);

@@ -5,6 +5,7 @@
 
 #include "base/interrupt.h"
 #include "base/now.h"
+#include "disk/disk.h"
 #include "object.h"
 #include "pages/fetch.h"
 #include "policy.h"
@@ -160,7 +161,8 @@ static int lacks(struct xh_read_op *op, const struct xh_runs *todo)
 {
     for (size_t i = 0; i < todo->n; i++)
         for (uint64_t k = 0; k < todo->at[i].count; k++)
-            if (xh_shadow_peek(op->f->shadow, todo->at[i].first + k) == XH_CLAIM_MINE)
+            if (xh_shadow_peek(op->f->shadow, todo->at[i].first + k) == XH_CLAIM_MINE &&
+                !xh_disk_has(op->f->disk, todo->at[i].first + k))
                 return 1;
     return 0;
 }

@@ -16,11 +16,11 @@
 
 #define PIECE_BYTES (UINT64_C(64) << 20)
 
-/* Sources that may answer a read at once. The first two are the file's alone, the third is asked in xh_read_pages. */
+/* Sources that may answer a read at once. These are the file's alone; shadow and disk are asked in read_pages. */
 static const struct xh_source *const at_once[] = {&xh_unverified_source, &xh_metadata_image_source};
 /* Sources that bring what a read lacks. */
 static const struct xh_source *const in_rounds[] = {
-    &xh_stream_source, &xh_shadow_source, &xh_compressed_source, &xh_origin_source, &xh_others_source,
+    &xh_stream_source, &xh_shadow_source, &xh_disk_source, &xh_compressed_source, &xh_origin_source, &xh_others_source,
 };
 #define IN_ROUNDS (sizeof in_rounds / sizeof *in_rounds)
 
@@ -52,7 +52,7 @@ static void decide(struct xh_read_op *op)
 static int read_round(struct xh_read_op *op, struct xh_err *err)
 {
     int rc = 0, tells = op->rounds == 0 && !op->is_retry;
-    op->ready.n = op->busy.n = op->mine.n = op->bypass.n = op->again.n = 0;
+    op->ready.n = op->busy.n = op->on_disk.n = op->mine.n = op->bypass.n = op->again.n = 0;
     for (size_t i = 0; rc == 0 && i < IN_ROUNDS; i++)
         if (in_rounds[i]->serve)
             rc = in_rounds[i]->serve(op, err);
@@ -157,7 +157,10 @@ static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_exte
 {
     struct xh_read_op op;
     *served = (struct xh_served){0};
-    if (xh_shadow_source.peek(f, ext, n, err)) {
+    int in_shadow = xh_shadow_source.peek(f, ext, n, err);
+    if (in_shadow || xh_disk_source.peek(f, ext, n, err)) {
+        served->on_disk = !in_shadow;
+        xh_count(&f->counters, bytes_disk, in_shadow ? 0 : bytes_of(ext, n));
         count_hit(f, kind, ext, n, bytes_of(ext, n));
         return 0;
     }
@@ -211,6 +214,7 @@ static void draw(enum xh_kind kind, const struct xh_extent *ext, size_t n, uint6
                  uint64_t entered)
 {
     const char *by = s->imaged      ? "the metadata image"
+                     : s->on_disk   ? "the disk cache"
                      : s->alone     ? "the network, as nobody had foreseen it"
                      : s->ahead     ? "what was fetched ahead"
                      : s->elsewhere ? "what was on its way"

@@ -1,7 +1,8 @@
-/* The shadow as a source: sorts a read's pages into those that are there, those that another claim brings, and those
- * that are left to the sources behind it; copies the first ones out. */
+/* The shadow as a source: sorts a read's pages into those that are there, those that the disk cache has, those that
+ * another claim brings, and those that are left to the sources behind it; copies the first ones out. */
 #include <stdlib.h>
 
+#include "disk/disk.h"
 #include "object.h"
 #include "pages/flow.h"
 #include "sources.h"
@@ -22,6 +23,9 @@ static int sort_page(struct xh_read_op *op, uint64_t p)
 {
     struct xh_shadow *shadow = op->f->shadow;
     int rc, meta = op->kind == XH_KIND_META;
+    /* In later rounds not: then the disk had it, and could not give it. */
+    if (op->rounds == 0 && xh_disk_has(op->f->disk, p) && xh_shadow_peek(shadow, p) != XH_CLAIM_READY)
+        return xh_runs_add(&op->on_disk, p);
     enum xh_claim claim = op->keep ? xh_shadow_claim_later(shadow, p, meta, op->take, &op->f->counters)
                                    : xh_shadow_peek(shadow, p);
     /* EMPTY, and to stay so */
@@ -59,7 +63,7 @@ static void count(struct xh_read_op *op)
         xh_others_fetched_after_all(op, mine + bypass);
         return;
     }
-    op->hit_bytes = xh_op_asked_in(op, &op->ready);
+    op->hit_bytes = xh_op_asked_in(op, &op->ready) + xh_op_asked_in(op, &op->on_disk);
     op->waited_bytes = xh_op_asked_in(op, &op->busy);
     op->served.elsewhere += op->waited_bytes;
     if (op->kind == XH_KIND_RAW && !op->is_retry) /* it does not stream by */
@@ -88,7 +92,7 @@ static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
 {
     for (size_t i = 0; rc == 0 && i < op->ready.n; i++) {
         const struct xh_run *run = &op->ready.at[i];
-        if (!xh_op_copy_ready(op, run->first * XH_PAGE_BYTES, run->count * XH_PAGE_BYTES) &&
+        if (!xh_op_copy_ready(op, run->first * XH_PAGE_BYTES, run->count * XH_PAGE_BYTES, 0) &&
             xh_runs_add_run(&op->again, *run))
             rc = xh_op_nomem(op, err);
     }

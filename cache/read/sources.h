@@ -4,7 +4,7 @@
 
 #include "source/source.h"
 
-extern const struct xh_source xh_stream_source, xh_shadow_source, xh_origin_source, xh_others_source;
+extern const struct xh_source xh_stream_source, xh_shadow_source, xh_disk_source, xh_origin_source, xh_others_source;
 
 /* Of the processes that open a file together one walks, and mostly wants the same as |op| does now. A process that has
  * no connection yet leaves its pages to that one for a while: opening a connection takes longer, and in a crowd costs

@@ -68,6 +68,8 @@ static size_t site_of_hint(const struct xh_replicas *r, const char **hint)
 size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size)
 {
     size_t at = 0;
+    if (r->offline) /* others are to open it so by themselves */
+        return (size_t)snprintf(buf, size, "offline");
     if (r->main != 0 && size > SITE_WORD_BYTES)
         at = (size_t)snprintf(buf, size, "site=%016" PRIx64 " ",
                               xh_hash_text(XH_HASH_START, r->site[r->main].url));
@@ -80,6 +82,7 @@ static void free_all(struct xh_replicas *r)
     for (size_t i = 0; i < r->n; i++)
         free(r->site[i].url);
     free(r->samples.of_main);
+    free(r->offline);
     xh_env_release(&r->options);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->news);
@@ -261,6 +264,26 @@ int xh_replicas_open_told(const char *url, const struct xh_options *o, const cha
         return rc;
     }
     opened(r, main);
+    *out = r;
+    return 0;
+}
+
+int xh_replicas_open_offline(const char *url, const struct xh_options *o, const char *validator, uint64_t size,
+                             const char *hint, struct xh_replicas **out, struct xh_err *err)
+{
+    struct xh_replicas *r = calloc(1, sizeof *r);
+    if (!r || !(r->offline = strdup(validator))) {
+        free(r);
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
+    }
+    r->options = *o;
+    xh_env_hold(&r->options);
+    r->process = xh_process();
+    r->offline_size = size;
+    site_of_hint(r, &hint);
+    r->offline_changed_s = xh_origin_hint_changed_s(hint);
+    xh_url_shown(url, r->site[0].shown, sizeof r->site[0].shown);
+    start_locks(r);
     *out = r;
     return 0;
 }

@@ -20,6 +20,11 @@ static struct xh_origin *only(const struct xh_replicas *r)
 int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
 {
     struct xh_err closed;
+    if (r->offline)
+        return xh_err_set(err, XH_E_NET, 0,
+                          "%.300s: bytes %llu to %llu are not on this machine, and with offline=on no server is asked",
+                          r->site[0].shown, (unsigned long long)ts[0]->ranges[0].off,
+                          (unsigned long long)(ts[0]->ranges[0].off + ts[0]->ranges[0].len - 1));
     if (only(r))
         return xh_origin_submit(only(r), ts, n, err);
     struct xh_routed_queue fresh = TAILQ_HEAD_INITIALIZER(fresh);
@@ -178,6 +183,13 @@ static int hopes(const struct xh_replicas *r)
 void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
 {
     struct xh_origin_info sum = {.max_ranges = ~0u, .max_range_header = SIZE_MAX, .flight_bytes = UINT64_MAX}, one;
+    if (r->offline) {
+        *out = (struct xh_origin_info){.size = r->offline_size, .validator = r->offline,
+                                       .changed_s = r->offline_changed_s, .url_shown = r->site[0].shown,
+                                       .max_ranges = 1, .max_range_header = 64,
+                                       .connections = 1, .allowed = 1, .scattered = 1, .flight_bytes = UINT64_MAX};
+        return;
+    }
     xh_origin_get_info(r->site[r->main].origin, out);
     if (only(r))
         return;
@@ -233,5 +245,7 @@ void xh_replicas_beside(struct xh_replicas *r, unsigned files)
 
 void xh_replicas_get_rates(struct xh_replicas *r, struct xh_origin_rates *out)
 {
-    xh_origin_get_rates(r->site[r->main].origin, out);
+    *out = (struct xh_origin_rates){0};
+    if (!r->offline)
+        xh_origin_get_rates(r->site[r->main].origin, out);
 }

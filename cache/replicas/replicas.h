@@ -21,6 +21,12 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
 int xh_replicas_open_told(const char *url, const struct xh_options *o, const char *hint,
                           struct xh_counters *counters, struct xh_replicas **out, struct xh_err *err);
 
+/* Opens |url| without its server: of the version |validator| and |size|, which is what there was when it was last
+ * opened, and the hint of that opening, or "". Sends nothing, and whatever is submitted is an error that names the
+ * option offline. Returns 0 or NOMEM. */
+int xh_replicas_open_offline(const char *url, const struct xh_options *o, const char *validator, uint64_t size,
+                             const char *hint, struct xh_replicas **out, struct xh_err *err);
+
 /* As xh_origin_get_info. With several sites the numbers are their sums, and there are no streams: a transfer that is
  * cut in parts can follow the speed of each site. */
 void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out);

@@ -106,6 +106,9 @@ struct xh_replicas {
     struct xh_options options;
     struct xh_counters *counters;
     uint64_t process;    /* the process that the keeper's thread belongs to */
+    char *offline;       /* the version's validator: no site is ever asked; NULL: sites are there */
+    uint64_t offline_size;
+    long long offline_changed_s;
 
     pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t news;  /* wakes the keeper */

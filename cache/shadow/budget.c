@@ -45,10 +45,10 @@ static uint64_t used_in(int base, const char *place, ino_t skip)
     return sum;
 }
 
-uint64_t xh_budget_used(int dirfd, ino_t skip)
+uint64_t xh_budget_used(int dirfd, ino_t skip, int on_disk)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
-    size_t n = xh_directory_places(dirfd, place);
+    size_t n = xh_directory_places(dirfd, on_disk, place);
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += used_in(dirfd, place[i], skip);
@@ -95,7 +95,8 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
         uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
         /* Other threads of this process need not scan meanwhile. */
         atomic_store_explicit(&s->scan_at_ns, now + SCAN_EVERY_NS, memory_order_relaxed);
-        atomic_store_explicit(&s->others_bytes, xh_budget_used(s->dirfd, st.st_ino), memory_order_relaxed);
+        uint64_t others = xh_budget_used(s->dirfd, st.st_ino, (int)s->head.on_disk);
+        atomic_store_explicit(&s->others_bytes, others, memory_order_relaxed);
         uint64_t pause = SCAN_PART * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
         atomic_store_explicit(&s->scan_at_ns, xh_now_ns() + (pause < SCAN_EVERY_NS ? pause : SCAN_EVERY_NS),
                               memory_order_relaxed);
@@ -214,14 +215,15 @@ uint64_t xh_budget_memory(void)
     return left < memory ? left : memory;
 }
 
-uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes)
+uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes, int on_disk)
 {
-    uint64_t memory = xh_budget_memory();
+    uint64_t memory = on_disk ? UINT64_MAX : xh_budget_memory();
     memory = memory > UINT64_MAX - used_bytes ? UINT64_MAX : memory + used_bytes;
     struct statvfs fs;
     uint64_t room = 0;
     if (fstatvfs(dirfd, &fs) == 0)
         /* A tmpfs without limit reports 0 blocks. */
         room = fs.f_blocks ? (uint64_t)fs.f_bavail * fs.f_frsize + used_bytes : UINT64_MAX;
-    return memory / 4 < room / 2 ? memory / 4 : room / 2;
+    room /= on_disk ? 4 : 2;
+    return memory / 4 < room ? memory / 4 : room;
 }

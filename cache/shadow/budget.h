@@ -7,11 +7,12 @@
 /* Returns the memory in bytes that is left for this process, on the machine and in its control groups. */
 uint64_t xh_budget_memory(void);
 /* Returns the budget to use when the options give none: a quarter of the memory that this process may use, and at
- * most half of the file system's free space. |used_bytes| of the directory count as free. */
-uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes);
+ * most half of the file system's free space; |on_disk|: a quarter of that space. |used_bytes| of the directory count as
+ * free. */
+uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes, int on_disk);
 /* Returns the bytes that all files of the directory and of the other layouts' take, except the file with inode
  * |skip| (0: none). */
-uint64_t xh_budget_used(int dirfd, ino_t skip);
+uint64_t xh_budget_used(int dirfd, ino_t skip, int on_disk);
 /* Measures the bytes that are taken, and returns them. This process's claims in flight are included. Looks through
  * the whole directory if |scan| is set or a scan is due. */
 uint64_t xh_budget_measure(struct xh_shadow *s, int scan);

@@ -17,9 +17,14 @@
 #include "watch/trace.h"
 #include "store.h"
 
+static const char *layout_dir(int on_disk)
+{
+    return on_disk ? XH_LAYOUT_DISK_DIR : XH_LAYOUT_DIR;
+}
+
 void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES])
 {
-    if (o->shadow_dir[0])
+    if (o->shadow_dir[0] || o->on_disk)
         snprintf(path, XH_DIR_BYTES, "%s", o->shadow_dir);
     else
         snprintf(path, XH_DIR_BYTES, "/dev/shm/xhdf5-%u", (unsigned)geteuid());
@@ -27,12 +32,17 @@ void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES])
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
-    snprintf(path + n, XH_DIR_BYTES - n, "/" XH_LAYOUT_DIR);
+    snprintf(path + n, XH_DIR_BYTES - n, "/%s", layout_dir(o->on_disk));
+}
+
+static int is_default(const struct xh_options *o)
+{
+    return o->shadow_dir[0] == '\0';
 }
 
 /* Returns why a directory's file system is unsuitable, or NULL. A shared mapping must be coherent (no network file
  * system), and reserved blocks must stay reserved (no copy on write). */
-static const char *bad_fs(int dirfd, int is_default)
+static const char *bad_fs(int dirfd, const struct xh_options *o)
 {
     struct statfs fs;
     if (fstatfs(dirfd, &fs) < 0)
@@ -42,11 +52,24 @@ static const char *bad_fs(int dirfd, int is_default)
     case EXT4_SUPER_MAGIC:
     case XFS_MAGIC:
     case OVERLAYFS_SUPER_MAGIC:
-        if (is_default)
+        if (is_default(o))
             return "it is in no tmpfs";
-        return access("/proc/sys/kernel/random/boot_id", R_OK) ? "no boot id" : NULL;
-    default: return "its file system is unsuitable";
+        return !o->on_disk && access("/proc/sys/kernel/random/boot_id", R_OK) ? "no boot id" : NULL;
+    default:
+        return o->on_disk ? "it must be on a local disk with ext4 or XFS, not on a network or copy-on-write file system"
+                          : "its file system is unsuitable";
     }
+}
+
+void xh_directory_say_disk(const char *path, const char *why)
+{
+    static atomic_int said;
+    xh_trace(XH_T_SHADOW, "no-disk", "dir=%s why=\"%s\"", path, why);
+    if (!atomic_exchange(&said, 1))
+        dprintf(STDERR_FILENO,
+                "xhdf5: the disk cache in %s cannot be used: %s. Reading goes on without it; name a directory on a "
+                "local disk that is yours alone (chmod 700) with XHDF5_DISK_CACHE_DIR\n",
+                path, why);
 }
 
 /* Traces that |path| cannot be used. If the user named the directory, also prints it once: the program runs on, and
@@ -54,6 +77,10 @@ static const char *bad_fs(int dirfd, int is_default)
 static void say_unusable(const struct xh_options *o, const char *path, const char *why)
 {
     static atomic_int said;
+    if (o->on_disk) {
+        xh_directory_say_disk(path, why);
+        return;
+    }
     xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, why);
     if (o->shadow_dir[0] && !atomic_exchange(&said, 1))
         dprintf(
@@ -64,7 +91,7 @@ static void say_unusable(const struct xh_options *o, const char *path, const cha
 }
 
 /* Returns why the opened directory |fd| is unsuitable, or NULL. If |fd| is -1, errno says why. */
-static const char *bad_dir(int fd, int is_default)
+static const char *bad_dir(int fd, const struct xh_options *o)
 {
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -75,17 +102,17 @@ static const char *bad_dir(int fd, int is_default)
         return "it is another user's";
     if (st.st_mode & 077)
         return "it is open to others";
-    return bad_fs(fd, is_default);
+    return bad_fs(fd, o);
 }
 
 /* Opens the layout's directory in |base| and marks it as used. If another process is removing it, makes a new one. */
-static int open_layout(int base, int create)
+static int open_layout(int base, const char *name, int create)
 {
     const struct timespec pause = {.tv_nsec = XH_STORE_PAUSE_NS};
     struct stat st;
     for (unsigned i = 0; i < XH_STORE_TRIES; i++) {
-        int fd = openat(base, XH_LAYOUT_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0 && (errno != ENOENT || !create || (mkdirat(base, XH_LAYOUT_DIR, 0700) < 0 && errno != EEXIST)))
+        int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 && (errno != ENOENT || !create || (mkdirat(base, name, 0700) < 0 && errno != EEXIST)))
             return -1;
         if (fd < 0)
             continue;
@@ -102,19 +129,19 @@ static int open_layout(int base, int create)
 int xh_directory_open(const struct xh_options *o, int create)
 {
     char base_path[XH_DIR_BYTES], said[80];
-    int is_default = o->shadow_dir[0] == '\0', base = -1, fd = -1;
+    int base = -1, fd = -1;
     const char *why = NULL;
     xh_directory_path(o, base_path);
-    base_path[strlen(base_path) - strlen("/" XH_LAYOUT_DIR)] = '\0';
+    *strrchr(base_path, '/') = '\0';
     if (create && mkdir(base_path, 0700) < 0 && errno != EEXIST)
         why = strerror_r(errno, said, sizeof said);
     if (!why) {
         base = open(base_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        why = bad_dir(base, is_default);
+        why = bad_dir(base, o);
     }
     if (!why) {
-        fd = open_layout(base, create);
-        why = fd < 0 && create ? strerror_r(errno, said, sizeof said) : bad_dir(fd, is_default);
+        fd = open_layout(base, layout_dir(o->on_disk), create);
+        why = fd < 0 && create ? strerror_r(errno, said, sizeof said) : bad_dir(fd, o);
     }
     if (base >= 0)
         close(base);
@@ -139,24 +166,25 @@ int xh_directory_common(int dirfd, const char *name)
 
 /* ---- other layouts ----------------------------------------------------------------------- */
 
-/* Returns 1 for "v" and digits, except this layout's. */
-static int is_other_layout(const char *name)
+/* Returns 1 for "v", of the disk cache "d", and digits, except this layout's. */
+static int is_other_layout(const char *name, int on_disk)
 {
     size_t n = strlen(name);
-    return name[0] == 'v' && n > 1 && n < XH_PLACE_BYTES - 4 && strspn(name + 1, "0123456789") == n - 1 &&
-           strcmp(name, XH_LAYOUT_DIR) != 0;
+    return name[0] == *layout_dir(on_disk) && n > 1 && n < XH_PLACE_BYTES - 4 &&
+           strspn(name + 1, "0123456789") == n - 1 && strcmp(name, layout_dir(on_disk)) != 0;
 }
 
-size_t xh_directory_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES])
+size_t xh_directory_places(int dirfd, int on_disk, char place[XH_PLACES_MOST][XH_PLACE_BYTES])
 {
     size_t n = 0;
     place[n++][0] = '\0';
-    snprintf(place[n++], XH_PLACE_BYTES, "../");
+    if (!on_disk)
+        snprintf(place[n++], XH_PLACE_BYTES, "../");
     DIR *d = xh_list(openat(dirfd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!d)
         return n;
     for (struct dirent *e; n < XH_PLACES_MOST && (e = readdir(d));)
-        if (is_other_layout(e->d_name))
+        if (is_other_layout(e->d_name, on_disk))
             snprintf(place[n++], XH_PLACE_BYTES, "../%.*s/", XH_PLACE_BYTES - 5, e->d_name);
     closedir(d);
     return n;
@@ -193,12 +221,12 @@ static int is_spent(DIR *d, int empties)
     return spent;
 }
 
-void xh_directory_tidy(int base)
+void xh_directory_tidy(int base, int on_disk)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
     struct stat st;
-    size_t n = xh_directory_places(base, place);
-    for (size_t i = 2; i < n; i++) {
+    size_t n = xh_directory_places(base, on_disk, place);
+    for (size_t i = on_disk ? 1 : 2; i < n; i++) {
         DIR *d = xh_directory_list(base, place[i]);
         if (!d)
             continue;

@@ -17,14 +17,17 @@ int xh_directory_open(const struct xh_options *o, int create);
 void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
 
 /* Lists the places of the shadows of all layouts, relative to this layout's directory: "" itself, "../" for layouts
- * before 6, "../v<layout>/" for the others. Returns their number. All layouts share the names of files and the
- * meaning of XH_LOCK_OPEN. So a file of another layout can be counted, and removed when no process has it open; its
- * content is not read. */
-size_t xh_directory_places(int dirfd, char place[XH_PLACES_MOST][XH_PLACE_BYTES]);
+ * before 6, "../v<layout>/" for the others; |on_disk|, of the disk cache, "" and "../d<layout>/". Returns their
+ * number. All layouts share the names of files and the meaning of XH_LOCK_OPEN. So a file of another layout can be
+ * counted, and removed when no process has it open; its content is not read. */
+size_t xh_directory_places(int dirfd, int on_disk, char place[XH_PLACES_MOST][XH_PLACE_BYTES]);
+/* Says once in a process on standard error that the disk cache cannot be used, or takes no more, and why. */
+void xh_directory_say_disk(const char *path, const char *why);
+
 /* Lists a place. Returns NULL when it is gone. Owns: the caller closes it with closedir. */
 DIR *xh_directory_list(int dirfd, const char *place);
 /* Removes the directories of other layouts that have no shadow and that no process uses. */
-void xh_directory_tidy(int base);
+void xh_directory_tidy(int base, int on_disk);
 
 /* Opens the file |name| of the directory that several processes write, and makes it. Returns -1 unless it is a regular
  * file of this user. */

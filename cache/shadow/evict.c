@@ -78,11 +78,11 @@ static void list_place(int dirfd, const char *place, struct entries *out)
 }
 
 /* Lists all shadows of the directory and of the other layouts. Owns: the caller frees |at|. */
-static struct entries list_shadows(int dirfd)
+static struct entries list_shadows(int dirfd, int on_disk)
 {
     char place[XH_PLACES_MOST][XH_PLACE_BYTES];
     struct entries list = {0};
-    size_t n = xh_directory_places(dirfd, place);
+    size_t n = xh_directory_places(dirfd, on_disk, place);
     for (size_t i = 0; i < n; i++)
         list_place(dirfd, place[i], &list);
     return list;
@@ -121,7 +121,7 @@ static uint64_t drop_unused(struct xh_shadow *s, struct entries *list, uint64_t 
         drop_orphan_hints(s->dirfd, "");
     if (foreign) {
         drop_orphan_hints(s->dirfd, "../");
-        xh_directory_tidy(s->dirfd);
+        xh_directory_tidy(s->dirfd, (int)s->head.on_disk);
     }
     return freed;
 }
@@ -185,7 +185,7 @@ static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, st
     struct stat st;
     if (s->private_)
         return make_private_room(s, want_bytes, meta_room_bytes, c);
-    struct entries list = list_shadows(s->dirfd);
+    struct entries list = list_shadows(s->dirfd, (int)s->head.on_disk);
     freed = drop_unused(s, &list, want_bytes);
     int elsewhere = freed != 0;
     if (freed < want_bytes && fstat(s->fd, &st) == 0) {

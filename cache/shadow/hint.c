@@ -2,12 +2,14 @@
  *
  * A hint has three lines: the tag, the shadow's file name, the opaque text. It is written under a temporary name and
  * renamed, so a reader finds the old hint or the new one. A hint without its shadow does not count: the bytes for
- * which it would save a request are gone. This code knows nothing of the text's meaning. Threads, processes: any. */
+ * which it would save a request are gone. In the disk cache a line with the text's sum comes before the text. This code
+ * knows nothing of the text's meaning. Threads, processes: any. */
 #include "hint.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@
 #include "impl.h"
 #include "directory.h"
 #include "store.h"
+#include "sum.h"
 
 #define TAG "xhdf5-hint 1\n"
 #define FILE_BYTES (sizeof TAG + XH_NAME_BYTES + XH_HINT_BYTES)
@@ -51,6 +54,27 @@ out:
     return text;
 }
 
+#define SUM_LINE "%016llx\n"
+#define SUM_BYTES 17
+
+/* The sum of the hint |text| in the disk cache's file |file|. */
+static unsigned long long sum_of(const char *file, const char *text)
+{
+    char key[17];
+    snprintf(key, sizeof key, "%.16s", file + 2);
+    return xh_sum_page(strtoull(key, NULL, 16), 0, text, strlen(text));
+}
+
+/* Returns |text| without the line with its sum; NULL when it has another. */
+static char *proved(const char *file, char *text)
+{
+    char sum[SUM_BYTES + 1];
+    if (strlen(text) < SUM_BYTES)
+        return NULL;
+    snprintf(sum, sizeof sum, SUM_LINE, sum_of(file, text + SUM_BYTES));
+    return strncmp(text, sum, SUM_BYTES) == 0 ? text + SUM_BYTES : NULL;
+}
+
 static int shadow_there(int dirfd, const char *name)
 {
     struct stat st;
@@ -74,6 +98,8 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out
     if (dirfd < 0)
         return 0;
     char *text = load(dirfd, file, buf, name);
+    if (text && o->on_disk)
+        text = proved(file, text);
     if (text && shadow_there(dirfd, name)) {
         len = strlen(text);
         memcpy(out, text, len + 1);
@@ -82,13 +108,45 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out
     return len;
 }
 
+int xh_shadow_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out)
+{
+    char buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES] = "u-", *text = NULL;
+    struct xh_shadow *s = calloc(1, sizeof *s), *same = calloc(1, sizeof *same); /* only for their heads and names */
+    int there = 0;
+    if (s && same && o->shadow && xh_store_url_hex(url, file + 2) == 0 &&
+        (s->dirfd = xh_directory_open(o, 0)) >= 0) {
+        text = load(s->dirfd, file, buf, name);
+        if (text && o->on_disk)
+            text = proved(file, text);
+        if ((there = text != NULL))
+            memcpy(s->name, name, sizeof s->name);
+        there = there && xh_store_describe_existing(s, o->on_disk) == 0 &&
+                memchr(s->head.validator, '\0', sizeof s->head.validator) &&
+                xh_store_describe(same, url, s->head.validator, s->head.origin_bytes, o->on_disk) == 0 &&
+                strcmp(same->name, name) == 0;
+        close(s->dirfd);
+    }
+    if (there) {
+        memcpy(out->validator, s->head.validator, sizeof s->head.validator);
+        out->size = s->head.origin_bytes;
+        snprintf(out->hint, sizeof out->hint, "%s", text);
+    }
+    free(s);
+    free(same);
+    return there;
+}
+
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text)
 {
-    char buf[FILE_BYTES], temp[XH_NAME_BYTES], file[XH_NAME_BYTES];
+    char buf[FILE_BYTES], temp[XH_NAME_BYTES], file[XH_NAME_BYTES], sum[SUM_BYTES + 1] = "";
     if (s->private_ || !xh_shadow_usable(s) || strlen(text) >= XH_HINT_BYTES)
         return;
-    int len = snprintf(buf, sizeof buf, TAG "%s\n%s", s->name, text);
     snprintf(file, sizeof file, "u-%s", s->url_hex);
+    if (s->head.on_disk)
+        snprintf(sum, sizeof sum, SUM_LINE, sum_of(file, text));
+    int len = snprintf(buf, sizeof buf, TAG "%s\n%s%s", s->name, sum, text);
+    if (len >= (int)sizeof buf)
+        return;
     xh_store_temp_name(temp);
     int fd = openat(s->dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)

@@ -44,7 +44,7 @@ static int what_is_there(const char *path)
 {
     char base[XH_DIR_BYTES];
     struct stat st;
-    snprintf(base, sizeof base, "%.*s", (int)(strlen(path) - strlen("/" XH_LAYOUT_DIR)), path);
+    snprintf(base, sizeof base, "%.*s", (int)(strrchr(path, '/') - path), path);
     if (lstat(base, &st) < 0)
         return errno == ENOENT ? 0 : 2;
     int sound = S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
@@ -59,7 +59,7 @@ static int open_dir(const struct xh_options *o, char path[XH_DIR_BYTES])
 }
 
 /* Opens |name| and reads its head. Returns why it is no shadow, or NULL with |*fd| and |*h| set. */
-static const char *look(int dirfd, const char *name, int *fd, struct stat *st, struct xh_layout_head *h)
+static const char *look(int dirfd, int on_disk, const char *name, int *fd, struct stat *st, struct xh_layout_head *h)
 {
     *fd = -1;
     *st = (struct stat){0};
@@ -83,7 +83,7 @@ static const char *look(int dirfd, const char *name, int *fd, struct stat *st, s
         flaw = "scribbled over";
     else if (h->version != XH_LAYOUT_VERSION)
         flaw = OTHER_LAYOUT;
-    else if (!xh_store_sound(h, name))
+    else if (!xh_store_sound(h, name, on_disk))
         flaw = "scribbled over, or of an earlier boot";
     else if ((uint64_t)st->st_size != h->file_bytes)
         flaw = "truncated";
@@ -180,8 +180,8 @@ struct xh_image *xh_image_open(const struct xh_options *o, const char *url, cons
     struct xh_image *m = calloc(1, sizeof *m);
     struct xh_shadow *named = calloc(1, sizeof *named); /* only to compute its name */
     int dirfd = open_dir(o, path);
-    int there = m && named && dirfd >= 0 && xh_store_describe(named, url, validator, size) == 0 &&
-                !look(dirfd, named->name, &m->fd, &st, &m->head);
+    int there = m && named && dirfd >= 0 && xh_store_describe(named, url, validator, size, o->on_disk) == 0 &&
+                !look(dirfd, o->on_disk, named->name, &m->fd, &st, &m->head);
     free(named);
     if (dirfd >= 0)
         close(dirfd);
@@ -266,13 +266,14 @@ static void count_pages(struct xh_image *m, struct xh_image_info *i)
 }
 
 /* Fills |i| with the facts about the file |name|. */
-static void inspect(int dirfd, const char *name, const char *locks, struct xh_image *m, struct xh_image_info *i)
+static void inspect(int dirfd, int on_disk, const char *name, const char *locks, struct xh_image *m,
+                    struct xh_image_info *i)
 {
     struct stat st;
     *i = (struct xh_image_info){0};
     *m = (struct xh_image){0};
     snprintf(i->name, sizeof i->name, "%s", name);
-    i->flaw = look(dirfd, name, &m->fd, &st, &m->head);
+    i->flaw = look(dirfd, on_disk, name, &m->fd, &st, &m->head);
     if (!i->flaw && name[0] == '.') { /* whatever its head says */
         i->flaw = OTHER_LAYOUT;
         close(m->fd);
@@ -294,7 +295,7 @@ static void inspect(int dirfd, const char *name, const char *locks, struct xh_im
 
 /* A listing and its receiver. */
 struct listing {
-    int dirfd;
+    int dirfd, on_disk;
     char *locks;
     struct xh_image *m;
     struct xh_image_info *i;
@@ -314,7 +315,7 @@ static int list_place(const struct listing *l, const char *place)
         if (!xh_store_is_name(e->d_name, 's'))
             continue;
         snprintf(name, sizeof name, "%s%.*s", place, XH_NAME_BYTES - XH_PLACE_BYTES, e->d_name);
-        inspect(l->dirfd, name, l->locks, l->m, l->i);
+        inspect(l->dirfd, l->on_disk, name, l->locks, l->m, l->i);
         over = l->each(l->ctx, l->i);
     }
     closedir(d);
@@ -331,16 +332,16 @@ int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struc
             return 0;
         return xh_err_set(
             err, XH_E_SYS, 0,
-            "%.500s is no directory for shadows: it and the one that it is in must be directories of yours "
-            "alone (mode 0700), no symbolic links, and on tmpfs",
-            path);
+            "%.500s is no directory for %s: it and the one that it is in must be directories of yours "
+            "alone (mode 0700), no symbolic links, and on %s",
+            path, o->on_disk ? "the disk cache" : "shadows", o->on_disk ? "a local disk with ext4 or XFS" : "tmpfs");
     }
-    struct listing l = {.dirfd = dirfd, .locks = read_locks(), .each = each, .ctx = ctx};
+    struct listing l = {.dirfd = dirfd, .on_disk = o->on_disk, .locks = read_locks(), .each = each, .ctx = ctx};
     l.m = malloc(sizeof *l.m);
     l.i = malloc(sizeof *l.i);
     if (!l.m || !l.i)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while listing %.500s", path);
-    size_t n = rc ? 0 : xh_directory_places(dirfd, place);
+    size_t n = rc ? 0 : xh_directory_places(dirfd, o->on_disk, place);
     for (size_t i = 0; i < n && !list_place(&l, place[i]); i++)
         ;
     free(l.locks);
@@ -367,7 +368,7 @@ int xh_image_remove(const struct xh_options *o, const struct xh_image_info *i, s
         return xh_err_set(err, XH_E_SYS, 0, "%.500s cannot be opened any more", path);
     if (xh_store_drop(dirfd, i->name)) {
         if (i->name[0] == '.')
-            xh_directory_tidy(dirfd);
+            xh_directory_tidy(dirfd, o->on_disk);
         snprintf(hint, sizeof hint, "u-%s", i->url_hex);
         if (!i->flaw && xh_hint_orphan(dirfd, hint))
             unlinkat(dirfd, hint, 0);
@@ -392,7 +393,9 @@ void xh_image_room(const struct xh_options *o, uint64_t *budget_bytes, uint64_t 
     *budget_bytes = *taken_bytes = 0;
     if (dirfd < 0)
         return;
-    *taken_bytes = xh_budget_used(dirfd, 0);
-    *budget_bytes = o->shadow_budget_bytes ? o->shadow_budget_bytes : xh_budget_auto(dirfd, *taken_bytes);
+    *taken_bytes = xh_budget_used(dirfd, 0, o->on_disk);
+    *budget_bytes = o->shadow_budget_bytes;
+    if (!*budget_bytes)
+        *budget_bytes = xh_budget_auto(dirfd, *taken_bytes, o->on_disk);
     close(dirfd);
 }

@@ -39,6 +39,7 @@ struct xh_shadow {
     struct xh_layout_head head; /* the head that is in the file, or would be */
     enum xh_private private_;
     int visitor; /* 1: opened by xh_shadow_visit */
+    uint64_t sums_of; /* |whose| of xh_sum_page. 0 in memory, where no page comes from another file */
     int dirfd; /* -1: private */
     uint64_t budget_bytes;
     uint64_t block_words; /* page states in one unit, which is reserved at once */

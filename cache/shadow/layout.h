@@ -23,7 +23,8 @@
 
 #define XH_LAYOUT_MAGIC "XHSHADOW"
 #define XH_LAYOUT_VERSION 6u
-#define XH_LAYOUT_DIR "v6" /* directory of such shadows, inside the one that the options name */
+#define XH_LAYOUT_DIR "v6"      /* directory of such shadows, inside the one that the options name */
+#define XH_LAYOUT_DISK_DIR "d6" /* the same of the disk cache */
 #define XH_SLOTS 2048u
 #define XH_LIVE_OFF 3584u
 #define XH_EPOCHS_OFF 4096u
@@ -39,9 +40,9 @@ struct xh_layout_head {
     char magic[8];
     uint32_t version, header_bytes, page_bytes, unit_bytes;
     uint64_t origin_bytes, pages, sums_off, data_off, file_bytes;
-    uint32_t slots, reserved;
+    uint32_t slots, on_disk; /* 1: of the disk cache */
     uint8_t url_sha256[32], key_sha256[32]; /* key: URL NUL validator NUL size */
-    char boot_id[40];                       /* after a crash a disk may have page states without their pages */
+    char boot_id[40];                       /* all zero on_disk, where a page is believed for its sum alone */
     char validator[1024];                   /* may be cut; the key has all of it */
     char url_shown[1024];
 };

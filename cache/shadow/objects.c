@@ -136,7 +136,7 @@ static int make_shared(struct xh_shadow *s, const struct xh_options *o)
     }
     uint64_t budget = o->shadow_budget_bytes;
     if (!budget)
-        budget = xh_budget_auto(s->dirfd, xh_budget_used(s->dirfd, 0));
+        budget = xh_budget_auto(s->dirfd, xh_budget_used(s->dirfd, 0, o->on_disk), o->on_disk);
     if (!o->shadow_budget_bytes && budget < USELESS_BYTES)
         xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"no space\"", s->dir);
     else if (xh_store_attach(s) == 0 && map_words(s) == 0) {
@@ -198,6 +198,18 @@ static struct xh_shadow *find(const char *dir, const char *name)
     return s;
 }
 
+int xh_shadow_on_disk(const struct xh_options *o, struct xh_options *out)
+{
+    if (!o->disk_cache_dir[0])
+        return 0;
+    *out = *o;
+    out->shadow = 1;
+    out->on_disk = 1;
+    memcpy(out->shadow_dir, o->disk_cache_dir, sizeof out->shadow_dir);
+    out->shadow_budget_bytes = o->disk_cache_bytes;
+    return 1;
+}
+
 int xh_shadow_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o,
                    struct xh_shadow **out, struct xh_err *err)
 {
@@ -210,7 +222,7 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
     s->refs = 1;
     if (o->shadow)
         xh_directory_path(o, s->dir);
-    if (xh_store_describe(s, url, validator, size) < 0) {
+    if (xh_store_describe(s, url, validator, size, o->on_disk) < 0) {
         free(s);
         return xh_err_set(err, XH_E_SYS, 0,
                           "cannot name the cache of a file of %llu bytes: too large, or out of memory",
@@ -223,7 +235,14 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
         free(s);
         s = there;
     } else {
-        if (!(o->shadow && make_shared(s, o) == 0) && make_private(s, o) < 0)
+        int shared = o->shadow && make_shared(s, o) == 0;
+        if (!shared && o->on_disk) {
+            pthread_mutex_unlock(&xh_shadow_lock);
+            xh_directory_say_disk(o->shadow_dir, "no file can be made there, or its disk is full");
+            free(s);
+            return xh_err_set(err, XH_E_NOSPACE, 0, "%.500s: the disk cache cannot be used", o->shadow_dir);
+        }
+        if (!shared && make_private(s, o) < 0)
             xh_trace(XH_T_SHADOW, "no_storage", "name=%.10s errno=%d", s->name, errno);
         LL_PREPEND(shadows, s);
         xh_trace(XH_T_SHADOW, "open", "name=%.10s private=%d pages=%llu budget=%llu", s->name, s->private_ != 0,
@@ -247,7 +266,8 @@ struct xh_shadow *xh_shadow_visit(struct xh_shadow *near, const char *name)
         snprintf(s->dir, sizeof s->dir, "%s", near->dir);
         snprintf(s->name, sizeof s->name, "%s", name);
         s->dirfd = fcntl(near->dirfd, F_DUPFD_CLOEXEC, 0);
-        if (xh_store_describe_existing(s) == 0 && xh_store_attach(s) == 0 && map_words(s) == 0) {
+        if (xh_store_describe_existing(s, (int)near->head.on_disk) == 0 && xh_store_attach(s) == 0 &&
+            map_words(s) == 0) {
             LL_PREPEND(shadows, s);
         } else {
             drop_storage(s);

@@ -29,6 +29,7 @@
 #include "base/now.h"
 #include "watch/trace.h"
 #include "claim.h"
+#include "directory.h"
 #include "evict.h"
 #include "owner.h"
 #include "sum.h"
@@ -57,13 +58,21 @@ uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64
 
 enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx)
 {
-    if (!xh_page_usable(s, idx) || !xh_page_reserve(s, idx))
+    if (!xh_page_usable(s, idx) || !xh_page_look(s, idx))
         return XH_CLAIM_NONE;
     switch (xh_w_state(atomic_load_explicit(&s->words[idx], memory_order_relaxed))) {
     case XH_EMPTY: return XH_CLAIM_MINE;
     case XH_READY: return XH_CLAIM_READY;
     default: return XH_CLAIM_BUSY;
     }
+}
+
+int xh_shadow_has(struct xh_shadow *s, uint64_t first, uint64_t n)
+{
+    uint64_t i = first;
+    while (i < first + n && xh_shadow_peek(s, i) == XH_CLAIM_READY)
+        i++;
+    return i == first + n;
 }
 
 int xh_shadow_elsewhere(struct xh_shadow *s, uint64_t idx)
@@ -80,8 +89,17 @@ static void note_sums(struct xh_shadow *s, uint64_t off, const uint8_t *data, si
 {
     for (uint64_t idx = off / XH_PAGE_BYTES, at; (at = idx * XH_PAGE_BYTES) < off + len; idx++)
         if (xh_page_reserve(s, idx))
-            atomic_store_explicit(&s->sums[idx], xh_sum_page(idx, data + (at - off), xh_page_bytes(s, idx)),
+            atomic_store_explicit(&s->sums[idx], xh_sum_page(s->sums_of, idx, data + (at - off), xh_page_bytes(s, idx)),
                                   memory_order_relaxed);
+}
+
+static int no_more(const struct xh_shadow *s, uint64_t off, int why)
+{
+    char said[80];
+    xh_trace(XH_T_SHADOW, "fill_failed", "name=%.10s off=%llu errno=%d", s->name, (unsigned long long)off, why);
+    if (s->head.on_disk)
+        xh_directory_say_disk(s->dir, strerror_r(why, said, sizeof said));
+    return XH_E_NOSPACE;
 }
 
 int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t len)
@@ -106,11 +124,9 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
             /* Another program filled the tmpfs below our budget: give back some of ours, once. */
             squeezed = 1;
             if (!xh_evict_squeeze(s, len + s->step_bytes, 0, NULL))
-                return XH_E_NOSPACE;
+                return no_more(s, off, ENOSPC);
         } else {
-            xh_trace(XH_T_SHADOW, "fill_failed", "name=%.10s off=%llu errno=%d", s->name,
-                     (unsigned long long)off, n < 0 ? errno : 0);
-            return XH_E_NOSPACE;
+            return no_more(s, off, n < 0 ? errno : 0);
         }
     }
     return XH_OK;
@@ -202,7 +218,7 @@ static void damaged(struct xh_shadow *s, uint64_t idx, uint64_t w)
 
 int xh_page_begin_read(struct xh_shadow *s, uint64_t idx, struct xh_page_seen *seen)
 {
-    if (!xh_page_reserve(s, idx))
+    if (!xh_page_look(s, idx))
         return 0;
     /* Acquire pairs with publish: the page is READY, so its bytes and their sum are there. */
     seen->word = atomic_load_explicit(&s->words[idx], memory_order_acquire);
@@ -215,7 +231,7 @@ int xh_page_end_read(struct xh_shadow *s, uint64_t idx, const struct xh_page_see
     uint64_t w = atomic_load_explicit(&s->words[idx], memory_order_relaxed);
     if ((w ^ seen->word) & XH_W_SEEN)
         return 0;
-    if (!page || xh_sum_page(idx, page, xh_page_bytes(s, idx)) != seen->sum) {
+    if (!page || xh_sum_page(s->sums_of, idx, page, xh_page_bytes(s, idx)) != seen->sum) {
         damaged(s, idx, w);
         return 0;
     }
@@ -239,8 +255,11 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
     if (r.n < want)
         r.len = (size_t)((r.first + r.n) * XH_PAGE_BYTES - off);
     ssize_t got = copy_pages(s, &r);
-    if (got < 0)
-        return 0; /* the file is not damaged */
+    if (got < 0) { /* the file is not damaged, but perhaps the disk */
+        if (s->head.on_disk && errno == EIO)
+            damaged(s, r.first, seen[0].word);
+        return 0;
+    }
 
     xh_page_fence();
     for (uint64_t i = 0; i < r.n; i++) {

@@ -1,4 +1,5 @@
-/* The shadow: a sparse tmpfs image of one (origin, validator), shared by the user's processes.
+/* The shadow: a sparse tmpfs image of one (origin, validator), shared by the user's processes. xh_shadow_on_disk has
+ * those of the disk cache.
  *
  * One file holds the header, a state for each page, and the pages (layout.h). Pages are XH_PAGE_BYTES long; the last
  * one of an origin may be short. A page's bytes are always those of the origin at that place for this validator: they
@@ -36,6 +37,15 @@ struct xh_shadow;
  * closes |*out|. Does not block on other processes. */
 int xh_shadow_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o,
                    struct xh_shadow **out, struct xh_err *err);
+
+/* The disk cache is made of shadows that lie on a local disk and outlive a boot: fills |out| with |o| so that the
+ * functions here that take options mean these. Returns 0 when there is to be none. Differences: such a shadow is never
+ * private, but XH_E_NOSPACE, which is said once on standard error; it is believed whatever wrote it when, as each page
+ * is proved by its sum, of which the shadow and the page's place are part. */
+int xh_shadow_on_disk(const struct xh_options *o, struct xh_options *out);
+
+/* Returns 1 when all |n| pages from |first| on are READY. */
+int xh_shadow_has(struct xh_shadow *s, uint64_t first, uint64_t n);
 void xh_shadow_close(struct xh_shadow *s);
 
 enum xh_private {
@@ -165,6 +175,15 @@ int xh_shadow_doze(struct xh_shadow *s, uint64_t idx, int timeout_ms, struct xh_
 /* Loads the hint of |url| into |buf|, NUL-terminated. Returns its length; 0 when there is none, or its shadow is
  * gone. */
 size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char buf[XH_HINT_BYTES]);
+/* Finds the version of |url| that the options' directory has a hint of, which is the one that was opened last, and a
+ * shadow. Returns 1 and sets |out|; else 0. */
+#define XH_VALIDATOR_BYTES 1024
+struct xh_shadow_version {
+    char validator[XH_VALIDATOR_BYTES]; /* as the shadow has it. With the URL and |size| it is proved to be its key */
+    uint64_t size;
+    char hint[XH_HINT_BYTES]; /* that version's */
+};
+int xh_shadow_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out);
 /* Replaces the hint of |s|'s URL atomically. A failure is silent: it costs a request next time. A private shadow
  * saves none. */
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text);

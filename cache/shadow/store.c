@@ -117,7 +117,7 @@ static int key_of(const char *url, const char *validator, uint64_t size, uint8_t
 }
 
 /* Sets all fields that follow from the size alone. Returns 0 or -1. */
-static int set_numbers(struct xh_layout_head *h, uint64_t size)
+static int set_numbers(struct xh_layout_head *h, uint64_t size, int on_disk)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint64_t unit = unit_bytes();
@@ -134,15 +134,27 @@ static int set_numbers(struct xh_layout_head *h, uint64_t size)
     h->data_off = h->sums_off + xh_round_up(h->pages * 8, unit);
     h->file_bytes = h->data_off + xh_round_up(size, unit);
     h->slots = XH_SLOTS;
+    h->on_disk = (uint32_t)on_disk;
     pthread_once(&once, read_boot_id);
-    memcpy(h->boot_id, boot_id, sizeof boot_id);
+    memset(h->boot_id, 0, sizeof h->boot_id);
+    if (!on_disk)
+        memcpy(h->boot_id, boot_id, sizeof boot_id);
     return 0;
 }
 
-int xh_store_describe(struct xh_shadow *s, const char *url, const char *validator, uint64_t size)
+/* What the sums of |h|'s pages are of: on a disk, where a block may turn up in another file's place, the key. */
+static uint64_t sums_of(const struct xh_layout_head *h)
+{
+    uint64_t key = 0;
+    if (h->on_disk)
+        memcpy(&key, h->key_sha256, sizeof key);
+    return key;
+}
+
+int xh_store_describe(struct xh_shadow *s, const char *url, const char *validator, uint64_t size, int on_disk)
 {
     struct xh_layout_head *h = &s->head;
-    if (set_numbers(h, size) < 0)
+    if (set_numbers(h, size, on_disk) < 0)
         return -1;
     if (key_of(url, validator, size, h->key_sha256) < 0 || !xh_sha256(url, strlen(url), h->url_sha256))
         return -1;
@@ -151,18 +163,20 @@ int xh_store_describe(struct xh_shadow *s, const char *url, const char *validato
     s->name[0] = 's', s->name[1] = '-';
     xh_hex(h->key_sha256, sizeof h->key_sha256, s->name + 2);
     xh_hex(h->url_sha256, sizeof h->url_sha256, s->url_hex);
+    s->sums_of = sums_of(h);
     return 0;
 }
 
-int xh_store_sound(const struct xh_layout_head *h, const char *name)
+int xh_store_sound(const struct xh_layout_head *h, const char *name, int on_disk)
 {
     char hex[65];
     struct xh_layout_head want = *h;
     xh_hex(h->key_sha256, sizeof h->key_sha256, hex);
-    return set_numbers(&want, h->origin_bytes) == 0 && memcmp(&want, h, sizeof want) == 0 && strcmp(hex, name + 2) == 0;
+    return set_numbers(&want, h->origin_bytes, on_disk) == 0 && memcmp(&want, h, sizeof want) == 0 &&
+           strcmp(hex, name + 2) == 0;
 }
 
-int xh_store_describe_existing(struct xh_shadow *s)
+int xh_store_describe_existing(struct xh_shadow *s, int on_disk)
 {
     struct xh_layout_head *h = &s->head;
     int fd = openat(s->dirfd, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOATIME);
@@ -170,7 +184,10 @@ int xh_store_describe_existing(struct xh_shadow *s)
         return -1;
     int rc = xh_read_full(fd, h, sizeof *h, 0);
     close(fd);
-    return rc == 0 && xh_store_sound(h, s->name) ? 0 : -1;
+    if (rc < 0 || !xh_store_sound(h, s->name, on_disk))
+        return -1;
+    s->sums_of = sums_of(h);
+    return 0;
 }
 
 /* Returns 0 when this process may not write a file of that size: ftruncate and pwrite would kill it (SIGXFSZ). */

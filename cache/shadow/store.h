@@ -16,13 +16,13 @@
 extern uint64_t xh_shadow_test_unit;
 
 /* Fills s->head, s->name and s->url_hex. Returns 0, or -1 when the sizes cannot be represented. */
-int xh_store_describe(struct xh_shadow *s, const char *url, const char *validator, uint64_t size);
+int xh_store_describe(struct xh_shadow *s, const char *url, const char *validator, uint64_t size, int on_disk);
 
 /* Fills s->head from the file s->name in s->dirfd. Returns 0 when that head is sound, else -1. */
-int xh_store_describe_existing(struct xh_shadow *s);
+int xh_store_describe_existing(struct xh_shadow *s, int on_disk);
 
-/* Returns 1 when |h| is the head of a shadow with that file name, of this layout and boot. */
-int xh_store_sound(const struct xh_layout_head *h, const char *name);
+/* Returns 1 when |h| is the head of a shadow with that file name, of this layout and boot; |on_disk|: of any boot. */
+int xh_store_sound(const struct xh_layout_head *h, const char *name, int on_disk);
 
 /* Opens or creates the file s->name in s->dirfd, and sets s->fd; a visitor only opens. Holds XH_LOCK_OPEN shared.
  * Returns 0, or -1 when no sound file can be had. */

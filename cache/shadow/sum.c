@@ -35,9 +35,9 @@ static inline void step(uint64_t c[4], const uint8_t *at)
     c[3] = fold(word(at + 48) ^ ODD << 3, word(at + 56) ^ c[3]);
 }
 
-uint64_t xh_sum_page(uint64_t idx, const void *bytes, size_t len)
+uint64_t xh_sum_page(uint64_t whose, uint64_t idx, const void *bytes, size_t len)
 {
-    uint64_t c[4] = {idx + 1, idx + ODD, idx ^ ODD << 1, idx + (ODD << 2)};
+    uint64_t c[4] = {idx + 1 + whose, idx + ODD, (idx ^ ODD << 1) + whose, idx + (ODD << 2)};
     uint8_t rest[64] = {0}; /* what a step takes */
     const uint8_t *at = bytes, *end = at + len;
     for (; end - at >= (ptrdiff_t)sizeof rest; at += sizeof rest)

@@ -270,6 +270,7 @@ struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options
     xh_known_options(&b->opt, o);
     b->opt.readahead = 0; /* what is fetched ahead is decided for the original */
     b->opt.stream_bytes = 0; /* what stays, stays unpacked */
+    b->opt.disk_cache_dir[0] = '\0';
     b->files = files;
     b->holders = 1;
     b->judge.now.begun_ns = b->judge.first.begun_ns = xh_now_ns();

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "disk/disk.h"
 #include "known.h"
 #include "pages/fetch.h"
 #include "source.h"
@@ -50,7 +51,9 @@ static uint64_t bytes_in(const struct xh_runs *runs)
 /* 1 when the packed bytes at |off| are here, or on their way. */
 static int is_coming(struct xh_compressed *b, uint64_t off)
 {
-    return xh_stage_has(b->file, off) || xh_shadow_peek(b->file->shadow, off / XH_PAGE_BYTES) != XH_CLAIM_MINE;
+    uint64_t page = off / XH_PAGE_BYTES;
+    return xh_stage_has(b->file, off) || xh_shadow_peek(b->file->shadow, page) != XH_CLAIM_MINE ||
+           xh_disk_has(b->file->disk, page);
 }
 
 /* Whether the frames that cover |runs| are fewer bytes than these, or here in part. */

@@ -19,6 +19,7 @@
 #include "unverified_head.h"
 #include "base/now.h"
 #include "base/thread.h"
+#include "disk/disk.h"
 #include "open/opening.h"
 #include "watch/trace.h"
 #include "base/waits.h"
@@ -90,7 +91,7 @@ static int get(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_t 
         n = 0;
     struct xh_extent e = {off + n, len - n, buf + n};
     if (e.len == 0 || xh_shadow_read(f->shadow, e.off, e.buf, e.len) == e.len ||
-        xh_unverified_look(f, e.off, e.buf, e.len))
+        xh_unverified_look(f, e.off, e.buf, e.len) || xh_disk_read(f->disk, &e, 1))
         return 0;
     return waits ? b->files->read(f, XH_KIND_RAW, &e, 1, err) : XH_E_NOENT;
 }
@@ -405,7 +406,7 @@ size_t xh_metadata_image_tell(struct xh_metadata_image *b, char *out, size_t siz
 
 static uint64_t patience(const struct xh_metadata_image *b, uint64_t opening_ns)
 {
-    if (b->required || b->told || b->state == COMING)
+    if (b->required || b->told || b->opt.offline || b->state == COMING)
         return WAIT_COMING_NS;
     uint64_t ns = b->likely ? opening_ns : opening_ns / WAIT_PART;
     return ns > WAIT_LEAST_NS ? ns : WAIT_LEAST_NS;
@@ -469,7 +470,8 @@ int xh_metadata_image_is_used(struct xh_metadata_image *b, int all)
     if (!b || !atomic_load_explicit(&b->used, memory_order_acquire))
         return 0;
     uint64_t come = atomic_load_explicit(&b->come, memory_order_relaxed), size = b->image.head.sidecar_bytes;
-    for (; all && come < size && xh_shadow_peek(b->file->shadow, come / XH_PAGE_BYTES) == XH_CLAIM_READY;
+    for (; all && come < size && (xh_shadow_peek(b->file->shadow, come / XH_PAGE_BYTES) == XH_CLAIM_READY ||
+                                  xh_disk_has(b->file->disk, come / XH_PAGE_BYTES));
          come += XH_PAGE_BYTES)
         ;
     if (all)

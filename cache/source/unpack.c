@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "disk/disk.h"
 #include "object.h"
 #include "base/now.h"
 #include "base/table.h"
@@ -71,7 +72,7 @@ static uint8_t *place_of(const struct xh_unpacking *of, const struct xh_runs *pa
     return NULL;
 }
 
-/* Gives the reader, and the shadow, what they want of a frame whose bytes are at |raw|. */
+/* Gives the reader, the shadow and the disk cache what they want of a frame whose bytes are at |raw|. */
 static void hand_on(const struct xh_unpacking *of, const struct xh_runs *part, struct xh_range r, const uint8_t *raw,
                     int copies)
 {
@@ -79,6 +80,7 @@ static void hand_on(const struct xh_unpacking *of, const struct xh_runs *part, s
     for (size_t i = 0; i < part->n; i++) {
         uint64_t off = part->at[i].first * XH_PAGE_BYTES, len = part->at[i].count * XH_PAGE_BYTES;
         len = len < r.off + r.len - off ? len : r.off + r.len - off;
+        xh_disk_keep(f->disk, off, raw + (off - r.off), (size_t)len, of->op->kind == XH_KIND_META);
         if (copies)
             xh_op_copy_out(of->op, off, len, raw + (off - r.off));
         if (!of->claimed)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/table.h"
+#include "disk/disk.h"
 #include "pages/limits.h"
 #include "pages/op.h"
 #include "watch/trace.h"
@@ -112,11 +113,21 @@ static int ranges_add(struct xh_ranges *r, uint64_t off, uint64_t end)
     return 1;
 }
 
-/* 1 when the page is in the shadow, or this process fetches it there. */
+/* 1 when the page is on the disk, in the shadow, or this process fetches it there. */
 static int is_kept(struct xh_file *f, uint64_t page)
 {
+    if (xh_disk_has(f->disk, page))
+        return 1;
     enum xh_claim c = xh_shadow_peek(f->shadow, page);
     return c == XH_CLAIM_READY || (c == XH_CLAIM_BUSY && !xh_shadow_elsewhere(f->shadow, page));
+}
+
+struct xh_range xh_segment_whole(const struct xh_file *f, struct xh_range r)
+{
+    uint64_t off = r.off / XH_PAGE_BYTES * XH_PAGE_BYTES, end = r.off + r.len + XH_PAGE_BYTES - 1;
+    end = end / XH_PAGE_BYTES * XH_PAGE_BYTES;
+    end = end < f->size ? end : f->size;
+    return f->disk ? (struct xh_range){off, end - off} : r;
 }
 
 int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out)
@@ -235,6 +246,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     struct xh_prefetch *l = t->ctx;
     struct xh_stage *s = l->f->stage;
     size_t i = xh_count_before(k, l->nparcels, l->parcels[k].off <= off) - 1;
+    xh_disk_keep(l->f->disk, off, data, len, 0);
     pthread_mutex_lock(&s->lock);
     s->streamed += l->turns ? len : 0;
     for (size_t n; len; off += n, data += n, len -= n) { /* parcels touch where a load has one range */

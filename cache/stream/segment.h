@@ -130,7 +130,10 @@ struct xh_ranges { /* a growing array */
     size_t n, room;
 };
 
-/* Appends to |out| what neither shadow nor stage has of |r|. Returns 0 without memory. */
+/* Returns |r|; for a file with a disk cache in whole pages, as that keeps no others. */
+struct xh_range xh_segment_whole(const struct xh_file *f, struct xh_range r);
+
+/* Appends to |out| what neither disk, shadow nor stage has of |r|. Returns 0 without memory. */
 int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out);
 
 #endif

@@ -59,17 +59,18 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
     xh_room_make(&s->place, all, most);
     pthread_mutex_lock(&s->lock);
     for (; i < n; i++) {
+        struct xh_range whole = xh_segment_whole(f, r[i]);
         xh_stream_pass_far(s, r[i].off);
-        drop_stale(f, r[i].len);
-        if (!xh_room_reserve(&s->place, r[i].len, most))
+        drop_stale(f, whole.len);
+        if (!xh_room_reserve(&s->place, whole.len, most))
             break;
         size_t before = want.n;
         uint64_t lacks = 0;
-        int known = xh_segment_missing(f, r[i], &want);
+        int known = xh_segment_missing(f, whole, &want);
         for (size_t k = before; k < want.n; k++)
             lacks += want.at[k].len;
         bytes += lacks;
-        xh_room_release(&s->place, r[i].len - lacks);
+        xh_room_release(&s->place, whole.len - lacks);
         if (!known)
             break;
     }
@@ -102,6 +103,15 @@ uint64_t xh_stage_until(struct xh_file *f, uint64_t off)
         off = s->at[i]->end;
     pthread_mutex_unlock(&s->lock);
     return off;
+}
+
+int xh_stage_is_empty(struct xh_file *f)
+{
+    struct xh_stage *s = f->stage;
+    pthread_mutex_lock(&s->lock);
+    int is = s->n == 0;
+    pthread_mutex_unlock(&s->lock);
+    return is;
 }
 
 int xh_stage_has(struct xh_file *f, uint64_t off)

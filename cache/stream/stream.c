@@ -6,6 +6,7 @@
 #include "base/links.h"
 #include "base/now.h"
 #include "cut.h"
+#include "disk/disk.h"
 #include "few.h"
 #include "pages/limits.h"
 #include "policy.h"
@@ -22,6 +23,8 @@
  * many turns at most, and the fewer, the fewer connections it has, as these bring less. What would be two of them is
  * one. */
 #define SHORT_ROUNDS 8
+/* A run of which the disk has so much is looked at again when that is read. */
+#define HERE_BYTES (64u << 20)
 /* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
 #define SOON_S 4
 #define RATED_NS 250000000u
@@ -290,6 +293,9 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
     struct xh_transfer *ts[XH_STREAM_LOADS_MAX];
     struct xh_ranges want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
+    uint64_t near = to - off < HERE_BYTES ? to : off + HERE_BYTES;
+    if (xh_disk_has_all(f->disk, off, near)) /* else each read would look through all that is to come */
+        return near;
     if (!after)
         xh_replicas_beside(f->origin, turns);
     xh_replicas_get_info(f->origin, &info);
@@ -306,9 +312,10 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
         return XH_STREAM_LATER;
     }
     struct dealing d = after ? dealing_after(f, &info, to - off, busy, after) : dealing_of(f, &info, off, busy, turns);
-    if (d.nloads && xh_segment_missing(f, (struct xh_range){off, to - off}, &want)) {
+    struct xh_range whole = xh_segment_whole(f, (struct xh_range){off, to - off});
+    if (d.nloads && xh_segment_missing(f, whole, &want)) {
         uint64_t next;
-        struct xh_range r = first_stretch(s, f->opt.gap_bytes, &want, to, &next);
+        struct xh_range r = first_stretch(s, f->opt.gap_bytes, &want, whole.off + whole.len, &next);
         if (r.len <= 2 * d.most * ROUND_BYTES)
             d.most = ROUNDS_MOST;
         if (r.len >= XH_STREAM_LEAST_BYTES) {
@@ -316,7 +323,7 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
             size_t made = add_stream(f, &d, r, ts, &len);
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm);
-            s->stream_end = r.off + len;
+            s->stream_end = r.off + len < to ? r.off + len : to;
             s->few = (struct xh_few){0};
             if (info.few < info.streaming)
                 xh_few_begin(&s->few, s->streamed, xh_now_ns(), info.rtt_ns);
@@ -324,6 +331,7 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
                 s->granted = s->reach = s->stream_end; /* as far as there is room */
             xh_prefetch_hand_over(f, ts, made);
             seen = len == r.len ? next : r.off + len; /* what lies between is here: not to be asked for again */
+            seen = seen < to ? seen : to;
         }
     }
     pthread_mutex_unlock(&s->lock);

@@ -173,7 +173,7 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
     pthread_mutex_unlock(&a->lock);
     xh_advise(f, advice);
     double wall = (double)(f->wall_ns ? f->wall_ns : 1) / 100;
-    char image[64] = "", body[80] = "", written[128] = "", lost[128] = "";
+    char disk[64] = "", image[64] = "", body[80] = "", written[128] = "", lost[128] = "";
     static const char *const from[] = {
         [0] = "the shadow",
         [XH_PRIVATE_WANTED] = "this process's pages",
@@ -187,6 +187,8 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
 #define S(ns) ((double)(ns) / 1e9), ((double)(ns) / wall)
     if (c.bytes_sidecar)
         snprintf(image, sizeof image, " (%.1f of them from its metadata image)", OF(c.bytes_sidecar));
+    if (c.bytes_disk)
+        snprintf(disk, sizeof disk, " (%.1f of them from the disk cache)", OF(c.bytes_disk));
     if (c.bytes_body)
         snprintf(body, sizeof body, "; its compressed copy brought %.1f", OF(c.bytes_body));
     if (c.bytes_written || c.commit_ms)
@@ -200,15 +202,16 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
                  f->missing == 1 ? "is" : "are", (double)f->lost_ns / 1e9);
     dprintf(fd,
             "xhdf5: %s: open for %.3f s\n"
-            "  bytes     %.1f %s asked: %.1f from %s%s, %.1f through private memory, %.1f when they were read\n"
+            "  bytes     %.1f %s asked: %.1f from %s%s%s, %.1f through private memory, %.1f when they were read\n"
             "            %.1f %s fetched, at least %.1f of them unused so far%s\n"
             "%s%s  requests  %llu on %llu connection%s, %llu sent again; round trip %.1f ms\n"
             "  time      network %.3f s (%.0f %%), other processes %.3f s (%.0f %%), copying %.3f s (%.0f %%), "
             "HDF5 and application %.3f s (%.0f %%)\n"
             "  advice    %s\n",
             url_shown, (double)f->wall_ns / 1e9, OF(c.bytes_asked), unit, OF(c.bytes_hit + c.bytes_waited),
-            from[f->private_ & 3], image, OF(c.bytes_staged), OF(c.bytes_demand + c.bytes_bypass), OF(c.bytes_fetched),
-            unit, OF(f->unused), body, written, lost, (unsigned long long)c.requests, (unsigned long long)c.connections,
+            from[f->private_ & 3], disk, image, OF(c.bytes_staged), OF(c.bytes_demand + c.bytes_bypass),
+            OF(c.bytes_fetched), unit, OF(f->unused), body, written, lost, (unsigned long long)c.requests,
+            (unsigned long long)c.connections,
             c.connections == 1 ? "" : "s", (unsigned long long)c.retries, (double)f->rtt_ns / 1e6, S(f->network_ns),
             S(f->others_ns), S(f->copying_ns), S(f->outside_ns), advice);
 #undef MB

@@ -22,6 +22,7 @@ enum xh_doing { XH_COPYING, XH_NETWORK, XH_OTHERS, XH_OUTSIDE, XH_DOINGS };
 /* Where the bytes of a read came from. */
 struct xh_served {
     int imaged;         /* 1: all of it was in a metadata image */
+    int on_disk;        /* 1: it was in the disk cache, and not all of it in the shadow */
     int missed;         /* 1: not all of it was in the shadow */
     uint64_t ahead;     /* bytes that were fetched ahead, and are here or on their way */
     uint64_t elsewhere; /* bytes that another claim was fetching */

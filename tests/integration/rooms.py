@@ -31,6 +31,7 @@ ROOMS = {
     "policy": ("cache/policy", "base:extent.h,links.h"),
     "overlay": ("cache/overlay/", "base"),
     "shadow": ("cache/shadow/", "base"),
+    "disk": ("cache/disk/", "base shadow:shadow.h"),
     "localfs": ("cache/localfs/", "base shadow:shadow.h"),
     # What vfd/ and the tool see of the cache. Its functions are defined in open/ and read/: "open:-" lets a room call
     # those.
@@ -69,23 +70,27 @@ ROOMS = {
     "replicas": ("cache/replicas/", "base asked origin:-"),
     "together": (
         "cache/open/opening cache/open/expected",
-        "base face watch shadow:shadow.h asked origin:- replicas:replicas.h"),
+        "base face watch shadow:shadow.h disk:disk.h asked origin:- replicas:replicas.h"),
     "object": ("cache/object", "base face watch policy shadow:shadow.h replicas:replicas.h"),
-    "pages": ("cache/pages/", "base face watch policy plans shadow:shadow.h replicas:replicas.h object"),
-    "stream": ("cache/stream/", "base face watch plans policy shadow:shadow.h replicas:replicas.h object pages"),
+    "pages": (
+        "cache/pages/", "base face watch policy plans shadow:shadow.h disk:disk.h replicas:replicas.h object"),
+    "stream": (
+        "cache/stream/", "base face watch plans policy shadow:shadow.h disk:disk.h replicas:replicas.h object pages"),
     "source": (
-        "cache/source/", "base face watch policy replicas:replicas.h shadow:shadow.h object pages stream together"),
+        "cache/source/",
+        "base face watch policy replicas:replicas.h shadow:shadow.h disk:disk.h object pages stream together"),
     "ahead": (
         "cache/ahead/",
-        "base face watch policy chunkindex:chunkindex.h format plans shadow:shadow.h replicas:replicas.h object pages stream "
-        "source together:expected.h"),
+        "base face watch policy chunkindex:chunkindex.h format plans shadow:shadow.h disk:disk.h replicas:replicas.h "
+        "object pages stream source together:expected.h"),
     "read": (
         "cache/read/",
-        "base face watch policy plans shadow:shadow.h replicas:replicas.h object pages stream source ahead"),
+        "base face watch policy plans shadow:shadow.h disk:disk.h replicas:replicas.h object pages stream source "
+        "ahead"),
     "open": (
         "cache/open/",
-        "base face watch policy format plans chunkindex:chunkindex.h shadow:shadow.h asked origin:- replicas:replicas.h "
-        "object together pages stream source ahead read"),
+        "base face watch policy format plans chunkindex:chunkindex.h shadow:shadow.h disk:disk.h asked origin:- "
+        "replicas:replicas.h object together pages stream source ahead read"),
     "edit": ("cache/edit/",
         "base face watch format:filters.h overlay:overlay.h,extents.h origin:dav.h open:mistaken.h read:-"),
     "vfd": ("vfd/", "base face localfs:localfs.h edit:edit.h open:mistaken.h read:-"),
@@ -140,7 +145,7 @@ TELLS_WALL_TIME = {"cache/localfs/localfs"}  # compares it with the dates of fil
 # Members of struct xh_file (cache/object.h), with all that they point to, and who alone may change them. A pointer to a
 # struct that a header of cache/ defines has no row: that header's own .c changes it (owners).
 WRITERS = {
-    "cache/open/": "above opt url url_shown validator fleeting unsettled size changed_s origin shadow "
+    "cache/open/": "above opt url url_shown validator fleeting unsettled size changed_s origin shadow disk "
                    "spare_bytes no_parts "
                    "opened_jointly others_wait account own hits_before",
     "cache/object cache/open/cache": "process",

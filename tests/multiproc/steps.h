@@ -45,7 +45,7 @@ WRAP(int, xh_page_change,
      (struct xh_shadow * s, uint64_t idx, uint64_t *old, uint64_t mask, enum xh_state st, uint32_t ow,
       uint64_t fl, uint64_t keep),
      (s, idx, old, mask, st, ow, fl, keep))
-WRAP(uint64_t, xh_sum_page, (uint64_t idx, const void *bytes, size_t len), (idx, bytes, len))
+WRAP(uint64_t, xh_sum_page, (uint64_t whose, uint64_t idx, const void *bytes, size_t len), (whose, idx, bytes, len))
 WRAP(uint32_t, xh_owner_get, (struct xh_shadow * s), (s))
 
 ssize_t __real_pwrite(int fd, const void *buf, size_t len, off_t off);

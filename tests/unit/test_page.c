@@ -797,7 +797,7 @@ Test(page, a_page_that_is_cut_off_between_filling_and_publishing_is_not_publishe
 
 static void expect_sum_changes(uint8_t *page, const char *what, size_t i, uint64_t was)
 {
-    cr_expect_neq(xh_sum_page(7, page, PAGE), was, "%s at %d", what, (int)i);
+    cr_expect_neq(xh_sum_page(0, 7, page, PAGE), was, "%s at %d", what, (int)i);
 }
 
 Test(page, a_sum_tells_a_page_from_what_is_nearly_the_same)
@@ -805,17 +805,17 @@ Test(page, a_sum_tells_a_page_from_what_is_nearly_the_same)
     uint8_t page[PAGE], other[PAGE];
     double two = 2;
     memset(page, 0, sizeof page);
-    cr_expect_neq(xh_sum_page(7, page, PAGE), 0);
-    cr_expect_neq(xh_sum_page(7, page, PAGE), xh_sum_page(8, page, PAGE), "the same bytes elsewhere");
-    cr_expect_neq(xh_sum_page(7, page, PAGE), xh_sum_page(7, page, PAGE - 1), "zeros, fewer");
+    cr_expect_neq(xh_sum_page(0, 7, page, PAGE), 0);
+    cr_expect_neq(xh_sum_page(0, 7, page, PAGE), xh_sum_page(0, 8, page, PAGE), "the same bytes elsewhere");
+    cr_expect_neq(xh_sum_page(0, 7, page, PAGE), xh_sum_page(0, 7, page, PAGE - 1), "zeros, fewer");
     for (size_t i = 0; i < PAGE; i += 8) /* only a few high bits are not 0 */
         memcpy(page + i, &two, 8);
     memset(other, 0, sizeof other);
-    cr_expect_neq(xh_sum_page(7, page, PAGE), xh_sum_page(7, other, PAGE));
+    cr_expect_neq(xh_sum_page(0, 7, page, PAGE), xh_sum_page(0, 7, other, PAGE));
     truth_fill(other, 0, PAGE);
     for (int round = 0; round < 2; round++) {
         uint8_t *p = round ? other : page;
-        uint64_t was = xh_sum_page(7, p, PAGE);
+        uint64_t was = xh_sum_page(0, 7, p, PAGE);
         for (size_t i = 0; i < 8 * PAGE; i++) {
             p[i / 8] ^= (uint8_t)(1 << i % 8);
             expect_sum_changes(p, "a bit", i, was);
@@ -1240,7 +1240,7 @@ static void budget_holds_at_once(int together)
         if ((pids[i] = fork()) == 0)
             fill_at_once(i, together, go);
     while (atomic_load(go) < 8) {
-        used = xh_budget_used(dirfd, 0);
+        used = xh_budget_used(dirfd, 0, 0);
         most = used > most ? used : most;
     }
     for (int i = 0; i < 4; i++)
@@ -1332,7 +1332,7 @@ Test(page, shadows_of_another_layout_are_left_alone_while_they_are_used)
     int old = of_another_layout(".", 1, flat), new = of_another_layout("v999", 1, next);
     opt.shadow_budget_bytes = 4u << 20;
     s = open_shadow(1000 * PAGE);
-    uint64_t others = xh_budget_used(s->dirfd, 0);
+    uint64_t others = xh_budget_used(s->dirfd, 0, 0);
     cr_expect_geq(others, 2u << 20, "they count: %llu", (unsigned long long)others);
     for (uint64_t i = 0; i < 1000; i++)
         put(s, i, 0);
@@ -1361,10 +1361,10 @@ Test(page, a_directory_of_another_layout_that_is_used_stays)
     snprintf(next, sizeof next, "%s/v7", dir);
     int use = open(next, O_RDONLY | O_DIRECTORY);
     cr_assert_eq(flock(use, LOCK_SH), 0); /* as xh_directory_open does */
-    xh_directory_tidy(s->dirfd);
+    xh_directory_tidy(s->dirfd, 0);
     cr_expect_eq(access(next, F_OK), 0);
     close(use);
-    xh_directory_tidy(s->dirfd);
+    xh_directory_tidy(s->dirfd, 0);
     cr_expect_neq(access(next, F_OK), 0);
     /* What is ours is used for as long as a shadow is open. */
     snprintf(next, sizeof next, "%s/" XH_LAYOUT_DIR, dir);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../../cache/origin/wire.h"
+#include "../../cache/shadow/image.h"
 #include "exam.h"
 #include "extras.h"
 #include "habits.h"
@@ -162,6 +163,34 @@ static enum xh_state sources(struct doctor *d)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
+static int no_more(void *ctx, const struct xh_image_info *i)
+{
+    (void)ctx;
+    (void)i;
+    return 1;
+}
+
+/* Where what is read stays: whether that can be used, and how full it is. */
+static enum xh_state disk_cache(struct doctor *d)
+{
+    struct xh_options on_disk;
+    struct xh_err err = {0};
+    uint64_t budget, taken;
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
+    xh_shadow_on_disk(d->o, &on_disk);
+    if (xh_image_each(&on_disk, no_more, NULL, &err)) {
+        xh_report_say(&d->report, "%s", err.text);
+        return XH_STATE_NOTE;
+    }
+    xh_image_room(&on_disk, &budget, &taken);
+    if (budget)
+        xh_report_say(&d->report, "%s: %s, of %s that it may take", on_disk.shadow_dir, xh_size_text(taken, a),
+                      xh_size_text(budget, b));
+    else
+        xh_report_say(&d->report, "%s: nothing is there yet", on_disk.shadow_dir);
+    return XH_STATE_OK;
+}
+
 static int examine(struct doctor *d)
 {
     static const struct {
@@ -171,11 +200,14 @@ static int examine(struct doctor *d)
                  {"credentials", xh_doctor_credentials}, {"redirects", xh_doctor_redirects}, {"reply", xh_doctor_reply},
                  {"ranges", xh_doctor_ranges}, {"version", xh_doctor_version}, {"cache", xh_doctor_cache},
                  {"round trip", xh_doctor_round_trip},
-                 {"throughput", xh_doctor_throughput}, {"sidecars", xh_doctor_beside}, {"writing", xh_doctor_writing},
+                 {"throughput", xh_doctor_throughput}, {"disk cache", disk_cache}, {"sidecars", xh_doctor_beside},
+                 {"writing", xh_doctor_writing},
                  {"opening", opening}, {"metadata", metadata}, {"datasets", datasets},
                  {"sources", sources}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         if (steps[i].look == xh_doctor_writing && !d->writing)
+            continue;
+        if (steps[i].look == disk_cache && !d->o->disk_cache_dir[0])
             continue;
         if (steps[i].look == sources && !d->layouts.sources.named)
             continue; /* most files name no sources */
@@ -243,5 +275,7 @@ int xh_tool_doctor(int argc, char **argv, const struct xh_options *o)
         return code;
     d.o = o;
     d.given = xh_tool_url(command, argc, argv, 1);
+    if (d.given && o->offline)
+        return xh_tool_fail(XH_EXIT_FAILED, "the doctor asks the server, which offline=on forbids");
     return d.given ? doctor(&d, json) : XH_EXIT_USAGE;
 }

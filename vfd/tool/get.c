@@ -249,7 +249,7 @@ static int get(struct download *d, const struct xh_options *given)
 {
     struct xh_err err = {0};
     d->options = *given;
-    /* nothing is read twice: uses what other processes have in the shadow, and adds nothing */
+    /* nothing is read twice: uses what other processes have in the shadow, and adds nothing to it */
     d->options.stream_bytes = 0;
     int rc = xh_cache_open(d->url, &d->options, &d->f, &err),
         whole = (rc == XH_E_PROTO && err.status == 200) || (rc == XH_E_STATUS && err.status == 501);

@@ -22,6 +22,7 @@ static const char help[] =
     "  xhdf5 cache warm     fetches files' metadata and data before they are needed\n"
     "  xhdf5 cache verify   compares what is kept with the server's bytes\n"
     "  xhdf5 cache rm       removes shadows\n"
+    "  xhdf5 cache trim     makes the disk cache smaller\n"
     "  xhdf5 publish        puts metadata images beside files, so that others read them faster from afar\n"
     "  xhdf5 recover        sends what programs wrote to URLs and could not send, or writes it to a file\n"
     "\n"

@@ -1,10 +1,12 @@
-/* xhdf5 cache: its commands. ls and rm stand here; they only read the directory of the shadows. */
+/* xhdf5 cache: its commands. ls, rm and trim stand here; they only read the directories of the shadows and of the disk
+ * cache. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../cache/base/table.h"
 #include "../../cache/cache.h"
 #include "../../cache/shadow/image.h"
 #include "json.h"
@@ -16,7 +18,8 @@
 static const char ls_help[] =
     "xhdf5 cache ls [--json]\n"
     "\n"
-    "Lists the shadows of this user: for each the size of the remote file, what is kept of it (metadata\n"
+    "Lists the shadows of this user, and what the disk cache has, if disk_cache_dir names one: for each the\n"
+    "size of the remote file, what is kept of it (metadata\n"
     "and raw data apart, with pages of 4 KiB), the bytes that readers found there (told when they close\n"
     "the file), the processes that have it open now, the file's version as the server named it, and the\n"
     "URL without user name and query. A file that no reader would use is listed with what is wrong with it.\n"
@@ -26,11 +29,11 @@ static const char ls_help[] =
     "Exit codes: 0 listed, nothing included; 2 wrong usage; 3 the shadow's directory is not usable.\n";
 
 struct listing {
-    int json;
-    unsigned n;
+    int json, on_disk;
+    unsigned n, lines; /* in all; since the last heading */
 };
 
-static void print_json(const struct xh_image_info *i, unsigned n)
+static void print_json(const struct xh_image_info *i, unsigned n, int on_disk)
 {
     const struct {
         const char *name;
@@ -40,8 +43,9 @@ static void print_json(const struct xh_image_info *i, unsigned n)
                   {"metadata_bytes", i->meta_bytes}, {"raw_pages", i->raw_pages}, {"raw_bytes", i->raw_bytes},
                   {"hit_bytes", i->hit_bytes}, {"readers", i->readers}, {"taken_bytes", i->taken_bytes},
                   {"last_use", (uint64_t)i->used}};
-    json_t *all = json_pack("{s:o, s:o, s:o, s:o}", "url", xh_json_text(i->url_shown), "version",
-                            xh_json_text(i->validator), "name", xh_json_text(i->name), "flaw", xh_json_text(i->flaw));
+    json_t *all = json_pack("{s:s, s:o, s:o, s:o, s:o}", "where", on_disk ? "disk" : "memory", "url",
+                            xh_json_text(i->url_shown), "version", xh_json_text(i->validator), "name",
+                            xh_json_text(i->name), "flaw", xh_json_text(i->flaw));
     for (size_t k = 0; k < sizeof counts / sizeof *counts; k++)
         json_object_set_new(all, counts[k].name, json_integer((json_int_t)counts[k].value));
     xh_json_print(n ? ",\n " : "\n ", all);
@@ -68,27 +72,45 @@ static int list_one(void *ctx, const struct xh_image_info *i)
 {
     struct listing *l = ctx;
     if (l->json)
-        print_json(i, l->n);
+        print_json(i, l->n, l->on_disk);
     else
-        print_line(i, l->n);
+        print_line(i, l->lines);
     l->n++;
+    l->lines++;
     return 0;
+}
+
+static void print_disk(const struct xh_options *on_disk)
+{
+    uint64_t budget, taken;
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
+    xh_image_room(on_disk, &budget, &taken);
+    printf("disk cache %s: %s, of %s that it may take\n", on_disk->shadow_dir, xh_size_text(taken, a),
+           xh_size_text(budget, b));
 }
 
 static int list(int argc, char **argv, const struct xh_options *o)
 {
     static const char command[] = "xhdf5 cache ls";
     struct listing l = {0};
+    struct xh_options on_disk;
     const struct xh_tool_option options[] = {{"json", .flag = &l.json}};
     struct xh_err err = {0};
     int code = XH_TOOL_OPTIONS(command, ls_help, argc, argv, options);
     if (code >= 0)
         return code;
     if (optind < argc)
-        return xh_tool_usage(command, "it takes no URL: it lists all shadows");
+        return xh_tool_usage(command, "it takes no URL: it lists all that is kept");
     if (l.json)
         putchar('[');
     int rc = xh_image_each(o, list_one, &l, &err);
+    if (rc == 0 && xh_shadow_on_disk(o, &on_disk)) {
+        l.on_disk = 1;
+        l.lines = 0;
+        if (!l.json)
+            print_disk(&on_disk);
+        rc = xh_image_each(&on_disk, list_one, &l, &err);
+    }
     if (l.json)
         puts(l.n ? "\n]" : "]");
     else if (rc == 0 && !l.n)
@@ -101,9 +123,10 @@ static int list(int argc, char **argv, const struct xh_options *o)
 static const char rm_help[] =
     "xhdf5 cache rm URL | --all\n"
     "\n"
-    "Removes the shadows of URL, of whichever version; --all removes those of every URL, and files in the\n"
-    "directory that no reader would use. One that a process has open stays; it is named. The URL may be\n"
-    "given as `ls` shows it, or the name of a file that `ls` calls unusable.\n"
+    "Removes the shadows of URL, of whichever version, also from the disk cache, if disk_cache_dir names one;\n"
+    "--all removes those of every URL, and files in the directory that no reader would use. One that a\n"
+    "process has open stays; it is named. The URL may be given as `ls` shows it, or the name of a file that\n"
+    "`ls` calls unusable.\n"
     "\n"
     "  --all    all of them\n"
     "\n"
@@ -141,6 +164,7 @@ static int rm(int argc, char **argv, const struct xh_options *o)
 {
     static const char command[] = "xhdf5 cache rm";
     struct removal r = {.o = o};
+    struct xh_options on_disk;
     struct xh_err err = {0};
     char size[XH_SIZE_TEXT], shown[1024];
     int all = 0;
@@ -154,6 +178,10 @@ static int rm(int argc, char **argv, const struct xh_options *o)
     char *object = r.url && xh_cache_is_url(r.url) ? xh_cache_object(r.url, o) : NULL;
     r.object = object ? object : r.url;
     int rc = xh_image_each(o, remove_one, &r, &err);
+    if (rc == 0 && xh_shadow_on_disk(o, &on_disk)) {
+        r.o = &on_disk;
+        rc = xh_image_each(&on_disk, remove_one, &r, &err);
+    }
     free(object);
     if (rc)
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
@@ -167,6 +195,74 @@ static int rm(int argc, char **argv, const struct xh_options *o)
     return r.failed ? XH_EXIT_FAILED : r.used ? XH_EXIT_NO : XH_EXIT_OK;
 }
 
+/* ---- trim ----------------------------------------------------------------------------------- */
+
+static const char trim_help[] =
+    "xhdf5 cache trim [BYTES]\n"
+    "\n"
+    "Removes files of the disk cache, the one whose last use is the oldest first, until it takes at most BYTES\n"
+    "(which may end in k, M or G); without BYTES until it keeps its budget. Files that a process has open stay.\n"
+    "\n"
+    "Exit codes: 0 it takes no more than that; 1 it does, as files are in use; 2 wrong usage, or there is no disk\n"
+    "cache; 3 its directory is not usable, or a file cannot be removed.\n";
+
+struct trimming {
+    struct xh_image_info *at;
+    size_t n, room;
+};
+
+static int note_one(void *ctx, const struct xh_image_info *i)
+{
+    struct trimming *t = ctx;
+    if (xh_grow(t->at, t->room, t->n + 1))
+        return 1;
+    t->at[t->n++] = *i;
+    return 0;
+}
+
+static int by_use(const void *a, const void *b)
+{
+    time_t x = ((const struct xh_image_info *)a)->used, y = ((const struct xh_image_info *)b)->used;
+    return (x > y) - (x < y);
+}
+
+static int trim(int argc, char **argv, const struct xh_options *o)
+{
+    static const char command[] = "xhdf5 cache trim";
+    struct trimming t = {0};
+    struct xh_options on_disk;
+    struct xh_err err = {0};
+    uint64_t most, taken, removed = 0;
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
+    int code = xh_tool_options(command, trim_help, argc, argv, NULL, 0), failed = 0;
+    if (code >= 0)
+        return code;
+    if (optind < argc - 1)
+        return xh_tool_usage(command, "it takes one number at most");
+    if (!xh_shadow_on_disk(o, &on_disk))
+        return xh_tool_usage(command, "there is no disk cache: the option disk_cache_dir names none");
+    if (optind < argc && xh_options_set(&on_disk, "shadow_budget_bytes", argv[optind], command, &err))
+        return xh_tool_usage(command, "BYTES is no size, such as 500M or 20G");
+    if (xh_image_each(&on_disk, note_one, &t, &err)) {
+        free(t.at);
+        return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
+    }
+    xh_image_room(&on_disk, &most, &taken);
+    most = optind < argc ? on_disk.shadow_budget_bytes : most; /* also 0 */
+    if (t.n)
+        qsort(t.at, t.n, sizeof *t.at, by_use);
+    for (size_t i = 0; i < t.n && taken > most; i++) {
+        int rc = xh_image_remove(&on_disk, &t.at[i], &err);
+        uint64_t bytes = rc ? 0 : t.at[i].taken_bytes;
+        failed |= rc && rc != XH_E_INVAL;
+        taken -= bytes < taken ? bytes : taken;
+        removed += bytes;
+    }
+    free(t.at);
+    printf("%s removed; the disk cache takes %s\n", xh_size_text(removed, a), xh_size_text(taken, b));
+    return failed ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : taken > most ? XH_EXIT_NO : XH_EXIT_OK;
+}
+
 /* ---- cache ---------------------------------------------------------------------------------- */
 
 static const char help[] =
@@ -174,17 +270,18 @@ static const char help[] =
     "xhdf5 cache warm URL... | - [--dataset PATH]... [--metadata-only] [--json]\n"
     "                                              fetches files before they are needed\n"
     "xhdf5 cache verify URL                        compares what is kept with the server's bytes\n"
-    "xhdf5 cache rm URL | --all                    removes shadows that nobody has open\n"
+    "xhdf5 cache rm URL | --all                    removes what nobody has open\n"
+    "xhdf5 cache trim [BYTES]                      makes the disk cache smaller, oldest use first\n"
     "\n"
     "Each has a --help of its own.\n";
 
 int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
 {
     static const struct xh_verb commands[] = {
-        {"ls", list}, {"rm", rm}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
+        {"ls", list}, {"rm", rm}, {"trim", trim}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
     char shown[200];
     if (argc < 2)
-        return xh_tool_usage("xhdf5 cache", "ls, warm, verify or rm is missing");
+        return xh_tool_usage("xhdf5 cache", "ls, warm, verify, rm or trim is missing");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         fputs(help, stdout);
         return XH_EXIT_OK;

@@ -116,6 +116,9 @@ static int note_known(void *ctx, const struct xh_image_info *i)
     return 0;
 }
 
+/* Of the shadow's directory, then of the disk cache's: what came while the file was young, and what came later. */
+#define IMAGES 4
+
 /* Opens the |which|-th image of the version: of what came while the file was young, and of what came later. */
 static struct xh_image *open_image(const struct xh_options *o, const struct known *k, int which, uint64_t size)
 {
@@ -132,19 +135,26 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
     struct xh_options bare = *o;
     struct xh_err err = {0};
     struct check c = {0};
-    struct xh_image *image[2] = {0};
+    struct xh_image *image[IMAGES] = {0};
+    struct xh_options on_disk;
+    int disk = xh_shadow_on_disk(o, &on_disk);
     char size[XH_SIZE_TEXT];
     int code = XH_EXIT_FAILED;
+    if (o->offline)
+        return xh_tool_fail(code, "what is kept is compared with the server's bytes: offline=on forbids that");
     bare.shadow = bare.readahead = 0;
+    bare.disk_cache_dir[0] = '\0';
     bare.stream_bytes = 0; /* nothing is read twice */
     if (xh_cache_open(url, &bare, &c.f, &err))
         return xh_tool_fail(code, "%s", err.text);
     struct known k = {.url = url, .validator = xh_cache_validator(c.f)};
     c.size = xh_cache_size(c.f);
-    for (int i = 0; i < 2; i++)
-        image[i] = open_image(o, &k, i, c.size);
+    unsigned there = 0;
+    for (int i = 0; i < (disk ? IMAGES : IMAGES / 2); i++)
+        there += (image[i] = open_image(i < IMAGES / 2 ? o : &on_disk, &k, i % 2, c.size)) != NULL;
     int rc = xh_image_each(o, note_known, &k, &err);
-    if (rc == 0 && !image[0] && !image[1]) {
+    rc = rc == 0 && disk ? xh_image_each(&on_disk, note_known, &k, &err) : rc;
+    if (rc == 0 && !there) {
         xh_tool_fail(code, k.others ? "the shadow of %s is of another version than the server has now: no reader "
                                       "will use it. Remove it with xhdf5 cache rm"
                                     : "there is no shadow of %s; xhdf5 cache ls lists those that there are",
@@ -154,7 +164,7 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
     if (rc == 0 && !has_room(&c))
         rc = xh_err_set(&err, XH_E_NOMEM, 0, "out of memory");
     xh_progress_begin(&c.progress, "verify", k.bytes ? k.bytes : 1, NULL);
-    for (int i = 0; rc == 0 && i < 2; i++)
+    for (int i = 0; rc == 0 && i < IMAGES; i++)
         rc = (c.m = image[i]) ? compare_all(&c, &err) : 0;
     xh_progress_end(&c.progress, c.bytes);
     if (rc) {
@@ -179,7 +189,7 @@ out:
     free(c.good);
     free(c.ext);
     free(c.first);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < IMAGES; i++)
         xh_image_close(image[i]);
     xh_cache_close(c.f);
     return code;

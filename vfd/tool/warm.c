@@ -189,52 +189,78 @@ struct stayed {
     uint64_t wanted_bytes;          /* bytes of the ranges that are in the shadow */
 };
 
-/* Counts bytes in the shadow. Both the image's runs and the ranges ascend. */
-static void count(struct xh_image *m, const struct xh_range *raw, size_t n, uint64_t size, struct stayed *s)
+/* Counts bytes in the shadow, or on the disk |m|: those of pages that are not in |have| yet, a bit a page. Both the
+ * image's runs and the ranges ascend. */
+static void count(struct xh_image *m, uint8_t *have, const struct xh_range *raw, size_t n, uint64_t size,
+                  struct stayed *s)
 {
     struct xh_image_run run;
     size_t i = 0;
-    *s = (struct stayed){0};
-    while (xh_image_next(m, &run)) {
-        uint64_t a = run.first * XH_PAGE_BYTES, b = a + run.count * XH_PAGE_BYTES;
-        b = b < size ? b : size;
-        *(run.meta ? &s->meta_bytes : &s->raw_bytes) += b - a;
-        while (i < n && raw[i].off + raw[i].len <= a)
-            i++;
-        for (size_t k = i; k < n && raw[k].off < b; k++) {
-            uint64_t from = raw[k].off > a ? raw[k].off : a, to = raw[k].off + raw[k].len;
-            s->wanted_bytes += (to < b ? to : b) - from;
+    while (m && xh_image_next(m, &run))
+        for (uint64_t p = run.first; p < run.first + run.count; p++) {
+            uint64_t a = p * XH_PAGE_BYTES, b = a + XH_PAGE_BYTES < size ? a + XH_PAGE_BYTES : size;
+            if (have[p / 8] >> p % 8 & 1)
+                continue;
+            have[p / 8] |= (uint8_t)(1u << p % 8);
+            *(run.meta ? &s->meta_bytes : &s->raw_bytes) += b - a;
+            while (i < n && raw[i].off + raw[i].len <= a)
+                i++;
+            for (size_t k = i; k < n && raw[k].off < b; k++) {
+                uint64_t from = raw[k].off > a ? raw[k].off : a, to = raw[k].off + raw[k].len;
+                s->wanted_bytes += (to < b ? to : b) - from;
+            }
         }
-    }
 }
 
-/* Says in |out| what is in the shadow now. */
+/* The most that shadow or disk cache may hold, the larger of both. */
+static uint64_t room(const struct xh_options *o)
+{
+    uint64_t memory, disk = 0, taken;
+    struct xh_options on_disk;
+    xh_image_room(o, &memory, &taken);
+    if (xh_shadow_on_disk(o, &on_disk))
+        xh_image_room(&on_disk, &disk, &taken);
+    return memory > disk ? memory : disk;
+}
+
+/* Says in |out| what is in the shadow or on the disk now. */
 static int report(struct outcome *out, const char *url, const struct xh_options *o, struct xh_file *f,
                   const struct xh_survey *s, int too_large)
 {
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
-    uint64_t wanted = sum(s->raw, s->nraw), budget, taken;
-    struct stayed now;
+    uint64_t wanted = sum(s->raw, s->nraw), budget;
+    struct stayed now = {0};
+    struct xh_options on_disk;
+    xh_cache_settle(f);
+    uint8_t *have = calloc(xh_cache_size(f) / XH_PAGE_BYTES / 8 + 1, 1);
     char *kept_as = xh_cache_kept_as(f), *object = xh_cache_object(url, o);
-    struct xh_image *m = kept_as && object ? xh_image_open(o, object, kept_as, xh_cache_size(f)) : NULL;
+    int named = have && kept_as && object;
+    struct xh_image *m = named ? xh_image_open(o, object, kept_as, xh_cache_size(f)) : NULL, *d = NULL;
+    if (named && xh_shadow_on_disk(o, &on_disk))
+        d = xh_image_open(&on_disk, object, kept_as, xh_cache_size(f));
+    if (m || d) {
+        count(m, have, s->raw, s->nraw, xh_cache_size(f), &now);
+        count(d, have, s->raw, s->nraw, xh_cache_size(f), &now);
+    }
     free(object);
     free(kept_as);
-    if (!m)
+    free(have);
+    xh_image_close(m);
+    xh_image_close(d);
+    if (!m && !d)
         return fail(out, XH_EXIT_FAILED,
                     "%s: there is no shadow that other processes could use: the shadow's directory is not "
                     "usable (XHDF5_LOG=shadow says why), the option shadow is off, or the server names no "
                     "version of the file that proves its bytes (a weak ETag; or the file was changed within "
                     "the last minute: try again when that is over)",
                     out->shown);
-    count(m, s->raw, s->nraw, xh_cache_size(f), &now);
-    xh_image_close(m);
     out->objects = s->objects;
     out->datasets = s->datasets;
     out->elsewhere = s->elsewhere;
     out->unread = s->unread;
     out->meta_bytes = now.meta_bytes;
     out->raw_bytes = now.raw_bytes;
-    xh_image_room(o, &budget, &taken);
+    budget = room(o);
     if (too_large)
         return fail(out, XH_EXIT_NO,
                     "the raw data is %s, the shadow may hold %s: nothing of it was fetched. Name what is needed "
@@ -303,7 +329,7 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     struct xh_options exact = *o;
     struct xh_err err = {0};
     struct xh_file *f = NULL;
-    uint64_t budget, taken;
+    uint64_t budget;
     struct warming g = {.w = w, .url = url, .o = o, .out = out};
     struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = !w->npaths && !w->metadata_only,
                           .progress = on_object, .walked = walked, .ctx = &g};
@@ -315,7 +341,7 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     exact.readahead = 0; /* all wanted ranges are known */
     if (rc == 0 && !g.is_done && (rc = xh_cache_open(url, &exact, &f, &err)) == 0) {
         s.nraw = clip(s.raw, s.nraw, xh_cache_size(f));
-        xh_image_room(o, &budget, &taken);
+        budget = room(o);
         too_large = budget && sum(s.raw, s.nraw) > budget;
         struct fetching raw = {.f = f, .raw = s.raw, .n = s.nraw, .kind = XH_KIND_RAW};
         if (s.nraw && !too_large)

@@ -1,0 +1,72 @@
+/* The disk cache of an open file: see disk.h. Here is what reads it; write_behind.c fills it. */
+#include "disk.h"
+
+#include <stdlib.h>
+
+#include "impl.h"
+#include "write_behind.h"
+
+struct xh_disk *xh_disk_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o)
+{
+    struct xh_options on_disk;
+    struct xh_disk *d = xh_shadow_on_disk(o, &on_disk) ? calloc(1, sizeof *d) : NULL;
+    if (d && xh_shadow_open(url, validator, size, &on_disk, &d->store, NULL)) {
+        free(d);
+        d = NULL;
+    }
+    if (d) {
+        d->size = size;
+        d->refs = 1;
+        xh_write_behind_start();
+    }
+    return d;
+}
+
+int xh_disk_has(struct xh_disk *d, uint64_t idx)
+{
+    return d && xh_shadow_peek(d->store, idx) == XH_CLAIM_READY;
+}
+
+int xh_disk_has_all(struct xh_disk *d, uint64_t off, uint64_t end)
+{
+    uint64_t first = off / XH_PAGE_BYTES;
+    return d && (off >= end || xh_shadow_has(d->store, first, (end - 1) / XH_PAGE_BYTES - first + 1));
+}
+
+int xh_disk_read(struct xh_disk *d, const struct xh_extent *ext, size_t n)
+{
+    size_t i = 0;
+    while (i < n && xh_disk_has_all(d, ext[i].off, ext[i].off + ext[i].len)) /* else the disk may be read in vain */
+        i++;
+    return d && i == n && xh_shadow_readv(d->store, ext, n) == n;
+}
+
+void xh_disk_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
+{
+    if (d)
+        xh_write_behind_keep(d, off, data, len, meta);
+}
+
+void xh_disk_flush(struct xh_disk *d)
+{
+    if (d)
+        xh_write_behind_flush(d);
+}
+
+void xh_disk_close(struct xh_disk *d)
+{
+    if (d)
+        xh_write_behind_close(d);
+}
+
+void xh_disk_hint_save(struct xh_disk *d, const char *text)
+{
+    if (d)
+        xh_shadow_hint_save(d->store, text);
+}
+
+void xh_disk_stats(const struct xh_disk *d, struct xh_stats *out)
+{
+    out->bytes_disk_stored += d ? atomic_load_explicit(&d->stored, memory_order_relaxed) : 0;
+    out->bytes_disk_passed += d ? atomic_load_explicit(&d->passed, memory_order_relaxed) : 0;
+}

@@ -1,0 +1,414 @@
+/* What comes from the origin goes to the disk: into blocks of memory, and from there by one thread of the process.
+ *
+ * A block is a run of bytes that begins at a page and ends at BLOCK_BYTES' next multiple. It is open while it waits
+ * for the bytes that follow, then queued, then written. Where transfers meet within a page, what came first of its end
+ * waits apart (struct piece). Blocks that nothing was added to for a while go with the whole pages that they have.
+ *
+ * Invariants
+ * 1. An engine thread that brings bytes copies them and takes the lock, no more. All that may wait for the disk is done
+ *    by the writing thread: its claims too.
+ * 2. Blocks have XH_WRITE_BEHIND_BYTES at most. When they are full, bytes are passed over and counted: the link is
+ *    faster than the disk.
+ * 3. A block has a reference to its struct xh_disk, so the file may be closed before it is written.
+ * 4. A fork's child has no blocks: they are its parent's to write.
+ *
+ * Lock: |lock|, of this file; no other is taken under it. */
+#include "write_behind.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/now.h"
+#include "base/table.h"
+#include "base/thread.h"
+#include "base/waits.h"
+#include "impl.h"
+#include "watch/trace.h"
+
+#define BLOCK_BYTES (256u << 10) /* one write; a claim for each page of it */
+#define OPEN_MOST 128u           /* open blocks: more than connections bring side by side */
+#define PIECES_MOST 1024u        /* a connection may be so many stripes behind others: 128 MiB of them by far */
+#define SPARE_MOST 32u           /* blocks whose memory is used again */
+#define STALE_NS 1000000000u     /* after so long without more bytes an open block is written as it is */
+
+struct block {
+    struct block *next, *prev;
+    struct xh_disk *d;
+    uint64_t from, end; /* [from, end) is here */
+    uint64_t touched_ns;
+    int meta;
+    uint8_t bytes[BLOCK_BYTES];
+};
+
+/* A piece of a page whose beginning has not come: it comes last where two transfers meet in a page. */
+struct piece {
+    struct xh_disk *d; /* NULL: none */
+    uint64_t from, end;
+    uint8_t bytes[XH_PAGE_BYTES];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work, done; /* there is something to write; a block was written, or given up */
+static struct block *opened, *queue, *spare;
+static struct block *writing; /* NULL: none */
+static unsigned nopened, nspare, nblocks; /* |nblocks|: but the spare ones */
+static int running;           /* the thread is there */
+static struct piece *pieces;  /* PIECES_MOST of them; NULL: none yet */
+static unsigned npieces;      /* those from here on were never used */
+
+/* ---- blocks. The lock is held. */
+
+static struct block *block_new(struct xh_disk *d, uint64_t from, int meta)
+{
+    struct block *b = spare;
+    if ((nblocks + 1) * (uint64_t)BLOCK_BYTES > XH_WRITE_BEHIND_BYTES)
+        return NULL;
+    if (b) {
+        LL_DELETE(spare, b);
+        nspare--;
+    } else if (!(b = malloc(sizeof *b))) {
+        return NULL;
+    }
+    b->d = d;
+    b->from = b->end = from;
+    b->touched_ns = xh_now_ns();
+    b->meta = meta;
+    d->refs++;
+    d->blocks++;
+    nblocks++;
+    DL_APPEND(opened, b);
+    if (nopened++ == 0)
+        pthread_cond_signal(&work); /* the thread looks after open blocks from now on */
+    return b;
+}
+
+/* |b| is in no list any more. Returns its disk cache if that is to be freed now, without the lock. */
+static struct xh_disk *block_free(struct block *b)
+{
+    struct xh_disk *d = b->d;
+    nblocks--;
+    d->blocks--;
+    if (nspare < SPARE_MOST) {
+        LL_PREPEND(spare, b);
+        nspare++;
+    } else {
+        free(b);
+    }
+    pthread_cond_broadcast(&done);
+    return --d->refs == 0 ? d : NULL;
+}
+
+static void disk_free(struct xh_disk *d)
+{
+    if (!d)
+        return;
+    xh_shadow_close(d->store);
+    free(d);
+}
+
+static void passed_over(struct xh_disk *d, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&d->passed, bytes, memory_order_relaxed);
+}
+
+/* Where the whole pages of |b| end. */
+static uint64_t whole_end(const struct block *b)
+{
+    return b->end == b->d->size ? b->end : b->end / XH_PAGE_BYTES * XH_PAGE_BYTES;
+}
+
+static void put_in_queue(struct block *b)
+{
+    DL_DELETE(opened, b);
+    nopened--;
+    DL_APPEND(queue, b);
+    pthread_cond_signal(&work);
+}
+
+/* Queues the whole pages of the open block |b|. What it has of one more page stays open, where there is room for it. */
+static void queue_whole(struct block *b)
+{
+    uint64_t to = whole_end(b), rest = b->end - to;
+    if (to == b->from)
+        return;
+    put_in_queue(b);
+    struct block *next = rest ? block_new(b->d, to, b->meta) : NULL;
+    if (next) {
+        memcpy(next->bytes, b->bytes + (to - b->from), rest);
+        next->end = b->end;
+    }
+    passed_over(b->d, next ? 0 : rest);
+    b->end = to;
+}
+
+/* The open block that goes on at |off|; NULL: none. */
+static struct block *block_at(const struct xh_disk *d, uint64_t off)
+{
+    struct block *b;
+    DL_FOREACH (opened, b)
+        if (b->d == d && b->end == off)
+            return b;
+    return NULL;
+}
+
+/* The piece that begins at |from|, or ends at |end|; NULL: none. */
+static struct piece *piece_at(const struct xh_disk *d, uint64_t from, uint64_t end)
+{
+    for (struct piece *p = pieces; p < pieces + npieces; p++)
+        if (p->d == d && (p->from == from || p->end == end))
+            return p;
+    return NULL;
+}
+
+/* A piece that is free, or NULL. */
+static struct piece *piece_new(void)
+{
+    if (!pieces && !(pieces = calloc(PIECES_MOST, sizeof *pieces)))
+        return NULL;
+    for (struct piece *p = pieces; p < pieces + npieces; p++)
+        if (!p->d)
+            return p;
+    return npieces < PIECES_MOST ? &pieces[npieces++] : NULL;
+}
+
+/* Keeps [off, off + len), of one page, until the beginning of that page comes. */
+static void keep_piece(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len)
+{
+    struct piece *p = piece_at(d, off, off);
+    if (!p || p->from == off) {
+        if (!p && !(p = piece_new())) {
+            passed_over(d, len);
+            return;
+        }
+        p->d = d;
+        p->from = p->end = off;
+    }
+    memcpy(p->bytes + p->end % XH_PAGE_BYTES, data, len);
+    p->end += len;
+}
+
+/* A file is closed: forgets its pieces. */
+static void forget_pieces(const struct xh_disk *d)
+{
+    for (struct piece *p = pieces; p < pieces + npieces; p++)
+        p->d = p->d == d ? NULL : p->d;
+}
+
+/* [off, off + len) lies in one block. */
+static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
+{
+    struct block *b = block_at(d, off);
+    struct piece *p;
+    int met = 0;
+    if (!b) { /* from the next page on: of this one the beginning is missing */
+        size_t skip = (size_t)(-off % XH_PAGE_BYTES);
+        if (skip)
+            keep_piece(d, off, data, skip < len ? skip : len);
+        if (skip >= len)
+            return;
+        if (nopened >= OPEN_MOST) { /* the oldest, perhaps with a part of a page, which is not written */
+            passed_over(opened->d, opened->end - whole_end(opened));
+            put_in_queue(opened);
+        }
+        b = block_new(d, off + skip, meta);
+        data += skip;
+        len -= skip;
+    }
+    if (!b) {
+        passed_over(d, len);
+        return;
+    }
+    memcpy(b->bytes + (b->end - b->from), data, len);
+    b->end += len;
+    b->touched_ns = xh_now_ns();
+    while (b->end % XH_PAGE_BYTES && (p = piece_at(d, b->end, UINT64_MAX)) != NULL) {
+        memcpy(b->bytes + (b->end - b->from), p->bytes + p->from % XH_PAGE_BYTES, (size_t)(p->end - p->from));
+        b->end = p->end;
+        p->d = NULL;
+        met = 1;
+    }
+    /* Behind a piece, what follows has come already, to another block. */
+    if (b->end % BLOCK_BYTES == 0 || b->end == d->size || (met && b->end % XH_PAGE_BYTES == 0))
+        put_in_queue(b);
+}
+
+/* ---- the thread */
+
+/* Claims page |p|. A claim that a process left which has died, perhaps in another boot, is taken over. */
+static enum xh_claim claim(struct xh_shadow *s, uint64_t p, int meta)
+{
+    enum xh_claim c = xh_shadow_claim(s, p, meta, NULL);
+    if (c == XH_CLAIM_BUSY && xh_shadow_wait(s, p, 0, NULL) == 0)
+        c = xh_shadow_claim(s, p, meta, NULL);
+    return c;
+}
+
+/* Writes the pages of |b| that the disk lacks, and that nobody else writes. Without the lock. */
+static void write_block(struct block *b)
+{
+    struct xh_shadow *s = b->d->store;
+    uint64_t to = whole_end(b), end = (to + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES, n;
+    for (uint64_t p = b->from / XH_PAGE_BYTES; p < end; p += n + (n == 0)) {
+        uint64_t off = p * XH_PAGE_BYTES, bytes;
+        enum xh_claim c = XH_CLAIM_MINE;
+        for (n = 0; p + n < end && (c = claim(s, p + n, b->meta)) == XH_CLAIM_MINE;)
+            n++;
+        bytes = (p + n) * XH_PAGE_BYTES < to ? n * XH_PAGE_BYTES : to - off;
+        if (n == 0 && c == XH_CLAIM_NONE) {
+            passed_over(b->d, XH_PAGE_BYTES);
+        } else if (n && xh_shadow_fill(s, off, b->bytes + (off - b->from), (size_t)bytes)) {
+            xh_shadow_abandon(s, p, n);
+            passed_over(b->d, bytes);
+        } else if (n) {
+            xh_shadow_publish(s, p, n, NULL);
+            atomic_fetch_add_explicit(&b->d->stored, bytes, memory_order_relaxed);
+        }
+    }
+}
+
+/* Queues the open blocks that wait in vain. The lock is held. */
+static void queue_stale(void)
+{
+    struct block *b, *next;
+    uint64_t now = xh_now_ns();
+    DL_FOREACH_SAFE (opened, b, next)
+        if (now - b->touched_ns >= STALE_NS)
+            queue_whole(b);
+}
+
+static void *run(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    for (;;) {
+        while (!queue) {
+            if (!opened)
+                pthread_cond_wait(&work, &lock);
+            else if (!xh_cond_wait_until(&work, &lock, xh_now_ns() + STALE_NS))
+                queue_stale();
+        }
+        struct block *b = writing = queue;
+        DL_DELETE(queue, b);
+        pthread_mutex_unlock(&lock);
+        write_block(b);
+        pthread_mutex_lock(&lock);
+        writing = NULL;
+        struct xh_disk *last = block_free(b);
+        if (last) {
+            pthread_mutex_unlock(&lock);
+            disk_free(last);
+            pthread_mutex_lock(&lock);
+        }
+    }
+    return NULL;
+}
+
+/* ---- fork and start */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void disown(struct block *list)
+{
+    for (struct block *b = list; b; b = b->next) {
+        b->d->refs--;
+        b->d->blocks--;
+    }
+}
+
+/* The blocks' memory is left alone: only async-signal-safe calls are made here. */
+static void after_fork_child(void)
+{
+    disown(opened);
+    disown(queue);
+    if (writing) {
+        writing->d->refs--;
+        writing->d->blocks--;
+    }
+    opened = queue = spare = writing = NULL;
+    pieces = NULL;
+    npieces = 0;
+    nopened = nspare = nblocks = 0;
+    running = 0;
+    xh_cond_init(&work);
+    xh_cond_init(&done);
+    pthread_mutex_unlock(&lock);
+}
+
+static void start_once(void)
+{
+    xh_cond_init(&work);
+    xh_cond_init(&done);
+    pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+}
+
+void xh_write_behind_start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start_once);
+}
+
+/* ---- for the file */
+
+void xh_write_behind_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
+{
+    pthread_mutex_lock(&lock);
+    running = running || xh_thread_start(NULL, run, NULL) == 0;
+    while (running && len) {
+        uint64_t left = BLOCK_BYTES - off % BLOCK_BYTES;
+        size_t n = left < len ? (size_t)left : len;
+        keep(d, off, data, n, meta);
+        off += n;
+        data += n;
+        len -= n;
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Gives up what is queued of |d|. The lock is held; a block that is being written has a reference besides. */
+static void give_up(struct xh_disk *d)
+{
+    struct block *b, *next;
+    DL_FOREACH_SAFE (queue, b, next)
+        if (b->d == d) {
+            DL_DELETE(queue, b);
+            passed_over(d, b->end - b->from);
+            block_free(b);
+        }
+    xh_trace(XH_T_SHADOW, "disk-gave-up", "bytes=%llu",
+             (unsigned long long)atomic_load_explicit(&d->passed, memory_order_relaxed));
+}
+
+void xh_write_behind_flush(struct xh_disk *d)
+{
+    struct block *b, *next;
+    uint64_t until = xh_now_ns() + XH_WRITE_BEHIND_CLOSE_MS * UINT64_C(1000000);
+    pthread_mutex_lock(&lock);
+    DL_FOREACH_SAFE (opened, b, next)
+        if (b->d == d)
+            put_in_queue(b); /* with a part of a page, which is not written */
+    while (d->blocks && xh_cond_wait_until(&done, &lock, until))
+        ;
+    if (d->blocks)
+        give_up(d);
+    forget_pieces(d);
+    pthread_mutex_unlock(&lock);
+}
+
+void xh_write_behind_close(struct xh_disk *d)
+{
+    xh_write_behind_flush(d);
+    pthread_mutex_lock(&lock);
+    int last = --d->refs == 0;
+    pthread_mutex_unlock(&lock);
+    if (last)
+        disk_free(d);
+}
