@@ -78,5 +78,5 @@ def main() -> NoReturn:
     except Unable as why:
         print(f"xhdf5: {why}", file=sys.stderr)
         sys.exit(CANNOT)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)   # Python ignores it, and what it becomes would, too: `xhdf5 ls | head`
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)   # Python ignores it, and so would what it becomes: xhdf5 ls | head
     os.execve(program, ["xhdf5", *sys.argv[1:]], env)
