@@ -53,7 +53,8 @@ def see_the_box(root, sees):
 
 def on_top(root, sees=SEEN):
     """A root that holds what |root| does. What is changed in it is in memory, and goes with our mount namespace."""
-    over = pathlib.Path(tempfile.mkdtemp(prefix="xh-root-"))
+    # Not in what the roots see: each would hold the mounts of those before it, twice as many each time.
+    over = pathlib.Path(tempfile.mkdtemp(prefix="xh-root-", dir="/mnt"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "root", over], check=True)
     for name in ("upper", "work", "root"):
         (over / name).mkdir()
