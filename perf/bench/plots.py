@@ -60,7 +60,7 @@ def throughput(result, out, workload, name):
     places = [p for p in report.places_of(result) if p.workload == workload]
     for rate, loss in settled(places):
         servers = sorted({p.server for p in places})
-        figure, axes = plt.subplots(1, len(servers), figsize=(5.2 * len(servers), 4.2), squeeze=False, sharey=True)
+        figure, axes = plt.subplots(1, len(servers), figsize=(2 + 4.5 * len(servers), 3.3), squeeze=False, sharey=True)
         for ax, server in zip(axes[0], servers):
             here = sorted((p for p in places if (p.rate, p.loss, p.server) == (rate, loss, server)),
                           key=lambda p: p.rtt)
@@ -82,8 +82,11 @@ def throughput(result, out, workload, name):
             ax.grid(alpha=0.3)
         axes[0][0].set_ylim(bottom=0)   # once all is drawn: it ends the axes' own scaling
         axes[0][0].set_ylabel("MB/s")
-        axes[0][-1].legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
-        figure.suptitle(f"{workload}: {result['workloads'][workload]['what']}", fontsize=10)
+        named = sorted(zip(*axes[0][-1].get_legend_handles_labels()), key=lambda pair: (
+            pair[1] in PAPER, not report.is_ours(pair[1]) and not pair[1].startswith("raw")))
+        axes[0][-1].legend(*zip(*named), fontsize=7, loc="upper left", bbox_to_anchor=(1.02, 1))
+        windows = {"stock": "; windows of an untuned Linux", "tuned": "; tuned windows"}.get(result.get("windows"), "")
+        figure.suptitle(f"{workload}: {result['workloads'][workload]['what']}{windows}", fontsize=10)
         save(figure, out, name + (f"-{rate:g}mbit" if rate else "") + (f"-loss{loss:g}" if loss else ""))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import Any, Iterable, NoReturn
@@ -77,4 +78,5 @@ def main() -> NoReturn:
     except Unable as why:
         print(f"xhdf5: {why}", file=sys.stderr)
         sys.exit(CANNOT)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)   # Python ignores it, and so would what it becomes: xhdf5 ls | head
     os.execve(program, ["xhdf5", *sys.argv[1:]], env)

@@ -701,6 +701,17 @@ def command():
     run("publish", "--check", f"{DATA}/publish-{os.getpid()}.h5")
 
 
+def piped():
+    """xhdf5 ls URL | head: the command ends as others do when nobody reads on, without a word. Python ignores SIGPIPE,
+    and what it becomes would, too."""
+    words = [sys.executable, "-c", "from xhdf5._tool import main; main()", "ls", URL]
+    with subprocess.Popen(words, env={**os.environ, "XHDF5_CA_BUNDLE": OPTIONS["ca_bundle"]}, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as child:
+        child.stdout.close()
+        said = child.stderr.read()
+    assert (child.returncode, said) == (-signal.SIGPIPE, ""), (child.returncode, said)
+
+
 def wrong_path():
     """HDF5_DRIVER without a path to the plugin breaks HDF5; importing xhdf5 first mends it, importing it last says so."""
     import xhdf5

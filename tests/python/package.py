@@ -22,7 +22,7 @@ subprocess.Popen = warm_python.ORDINARY_POPEN    # in whose processes no libhdf5
 CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "expecting", "warming", "bytes_file", "stats", "commit",
          "discard", "enabled",
          "enabled_local", "enabled_low", "threads",
-         "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "unfit_hdf5", "wrong_path",
+         "piped", "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "unfit_hdf5", "wrong_path",
          "plugin_paths", "enabled_late", "other_options")
 TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has the others
 INSTALLED = ("command",)  # what a build directory has not

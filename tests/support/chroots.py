@@ -9,10 +9,11 @@ import tempfile
 ROOTS = pathlib.Path(os.environ["XHDF5_BUILD"]).parent / "systems"
 SEEN = ("proc", "sys", "dev", "tmp", "var/tmp", "run", "xhdf5", "build", "etc/resolv.conf", "etc/hosts",
         "etc/ssl/certs/ca-certificates.crt", "etc/pip.conf")
+BARE = ("proc", "sys", "dev", "etc/resolv.conf", "etc/hosts", "etc/pip.conf")   # what a machine has when it is new
 
 
-def make(suite, packages):
-    """A root with that Debian and these packages, made once. The world of the box is mounted in it until we end.
+def make(suite, packages, sees=SEEN):
+    """A root with that Debian and these packages, made once. What it |sees| of the box is mounted in it until we end.
 
     mmdebstrap comes into the box for as long as it runs. What is changed in the root stays: see on_top.
     """
@@ -33,13 +34,13 @@ def make(suite, packages):
         with open(ROOTS / f"{root.name}.log", "w") as log:
             subprocess.run(["bash", "-c", script, "bash", suite, str(root), packages], check=True, stderr=log)
         ready.write_text(packages)
-    see_the_box(root)
+    see_the_box(root, sees)
     return root
 
 
-def see_the_box(root):
+def see_the_box(root, sees):
     """Its processes, network and files, for a mount namespace of the caller's own."""
-    for name in SEEN:
+    for name in sees:
         if pathlib.Path("/", name).exists():
             at = root / name
             if pathlib.Path("/", name).is_dir():
@@ -50,15 +51,21 @@ def see_the_box(root):
             subprocess.run(["mount", "--rbind", f"/{name}", at], check=True)
 
 
-def on_top(root):
+def on_top(root, sees=SEEN):
     """A root that holds what |root| does. What is changed in it is in memory, and goes with our mount namespace."""
-    over = pathlib.Path(tempfile.mkdtemp(prefix="xh-root-"))
+    # Not in what the roots see: each would hold the mounts of those before it, twice as many each time.
+    over = pathlib.Path(tempfile.mkdtemp(prefix="xh-root-", dir="/mnt"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "root", over], check=True)
     for name in ("upper", "work", "root"):
         (over / name).mkdir()
-    with open("/proc/self/uid_map") as f:   # a user may only write the user's extended attributes
-        mine = "userxattr," if sum(int(line.split()[2]) for line in f) == 1 else ""
+    mine = "userxattr," if mapped_users() == 1 else ""   # a user may only write the user's extended attributes
     layers = f"{mine}lowerdir={root},upperdir={over}/upper,workdir={over}/work"
     subprocess.run(["mount", "-t", "overlay", "-o", layers, "root", over / "root"], check=True)
-    see_the_box(over / "root")
+    see_the_box(over / "root", sees)
     return over / "root"
+
+
+def mapped_users():
+    """How many users this namespace knows: one where a user runs the box, so nothing can be given to another."""
+    with open("/proc/self/uid_map") as f:
+        return sum(int(line.split()[2]) for line in f)
