@@ -1,8 +1,8 @@
 /* The number of this process: see process.h.
  *
  * The number lies in a page that the kernel zeroes in a fork's child (MADV_WIPEONFORK, Linux 4.14), whatever called
- * fork or clone, and whether or not fork handlers run. A fork handler sets it to 0 as well: kernels without that say so,
- * but some emulators of another machine's programs say that they do it, and do not. */
+ * fork or clone, and whether or not fork handlers run. A fork handler sets it to 0 as well: older kernels do not do it,
+ * and some emulators of another machine say that they do it, and do not. */
 #include "process.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # qemu.make DIR: DIR/usr/bin/qemu-aarch64, which runs programs for aarch64 here, and nothing else of its large package.
-# Debian 12's version: the later ones cannot show a program other pages than this machine's (tests/python/wheel_check_aarch64).
+# Debian 12's version: the later ones cannot show a program other pages than this machine's (wheel --arch aarch64 --check).
 set -euo pipefail
 . "$(dirname "$(readlink -f "$0")")/../lib.sh"
 work=$(mktemp -d /var/tmp/qemu-XXXXXX)

@@ -1,7 +1,7 @@
 """Programs for aarch64 on this machine: qemu runs them, and the kernel starts qemu for each of them.
 
-That is binfmt_misc, of a user namespace of our own (Linux 6.7): nothing is registered for others. What qemu does not show
-is how aarch64 orders memory: its threads are this machine's.
+That is binfmt_misc, of a user namespace of our own (Linux 6.7): nothing is registered for others. What qemu does not
+show is how aarch64 orders memory: its threads are this machine's.
 """
 import os
 import pathlib
