@@ -1,7 +1,8 @@
 /* The number of this process: see process.h.
  *
  * The number lies in a page that the kernel zeroes in a fork's child (MADV_WIPEONFORK, Linux 4.14), whatever called
- * fork or clone, and whether or not fork handlers run. Without kernel support, a fork handler sets it to 0. */
+ * fork or clone, and whether or not fork handlers run. A fork handler sets it to 0 as well: older kernels do not do it,
+ * and some emulators of another machine say that they do it, and do not. */
 #include "process.h"
 
 #include <pthread.h>
@@ -26,8 +27,7 @@ static void begin(void)
     void *page = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page != MAP_FAILED && madvise(page, (size_t)bytes, MADV_WIPEONFORK) == 0)
         number = page;
-    else
-        pthread_atfork(NULL, NULL, forget);
+    pthread_atfork(NULL, NULL, forget);
 }
 
 uint64_t xh_process(void)

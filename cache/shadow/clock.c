@@ -30,7 +30,7 @@ struct sweep {
     enum level level;
     uint32_t owner;               /* this process's owner number */
     uint32_t asked, asked_dead;   /* the owner that was last checked, and the answer */
-    uint64_t meta_pages, evicted; /* pages seen READY and META at RAW_COLD; pages taken that were READY */
+    uint64_t meta_units, evicted; /* units with a page seen READY and META at RAW_COLD; pages taken that were READY */
 };
 
 static int owner_dead(struct sweep *sw, uint32_t owner)
@@ -52,8 +52,6 @@ static enum verdict judge(struct sweep *sw, uint64_t idx, uint64_t *w)
     switch (xh_w_state(*w)) {
     case XH_EMPTY: return *w & XH_W_STALE ? TAKE : NEUTRAL;
     case XH_READY:
-        if (meta && sw->level == RAW_COLD)
-            sw->meta_pages++;
         if (meta && sw->level < META_COLD)
             return SPARE;
         if (sw->level == (meta ? META_COLD : RAW_COLD) && (*w & XH_W_HOT)) {
@@ -76,13 +74,15 @@ static int take_unit(struct sweep *sw, uint64_t first, uint64_t n)
 {
     struct xh_shadow *s = sw->s;
     uint64_t was[XH_UNIT_MAX_PAGES], i;
-    int spare = 0, take = 0;
+    int spare = 0, take = 0, meta = 0;
     for (i = 0; i < n; i++) {
         was[i] = atomic_load_explicit(&s->words[first + i], memory_order_acquire);
         enum verdict v = judge(sw, first + i, &was[i]);
         spare |= v == SPARE;
         take |= v == TAKE;
+        meta |= xh_w_state(was[i]) == XH_READY && (was[i] & XH_W_META);
     }
+    sw->meta_units += sw->level == RAW_COLD && meta; /* all of it is kept for them */
     if (spare || !take)
         return 0;
     for (i = 0; i < n; i++) {
@@ -178,7 +178,7 @@ uint64_t xh_clock_sweep(struct xh_shadow *s, uint64_t want_bytes, uint64_t meta_
         return 0;
     for (sw.level = RAW_COLD; sw.level < LEVELS && sw.freed_bytes < want_bytes; sw.level++) {
         if (sw.level == META_COLD &&
-            (sw.freed_bytes || sw.meta_pages * XH_PAGE_BYTES < meta_room_bytes))
+            (sw.freed_bytes || sw.meta_units * s->head.unit_bytes < meta_room_bytes))
             break;
         revolve(&sw);
     }

@@ -314,7 +314,7 @@ static int list_place(const struct listing *l, const char *place)
     for (struct dirent *e; !over && (e = readdir(d));) {
         if (!xh_store_is_name(e->d_name, 's'))
             continue;
-        snprintf(name, sizeof name, "%s%.*s", place, XH_NAME_BYTES - XH_PLACE_BYTES, e->d_name);
+        snprintf(name, sizeof name, "%.*s%.*s", XH_PLACE_BYTES - 1, place, XH_NAME_BYTES - XH_PLACE_BYTES, e->d_name);
         inspect(l->dirfd, l->on_disk, name, l->locks, l->m, l->i);
         over = l->each(l->ctx, l->i);
     }

@@ -34,11 +34,11 @@ BRIEF = ("imported_first", "options", "prefetch", "expecting", "warming", "bytes
 FORKY = ("imported_first", "enabled_local", "enabled_low", "stats", "wrong_path")
 
 
-def run_case(python, case, env):
+def run_case(python, case, env, timeout=100):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as shadow:
         os.chmod(shadow, 0o700)
         status, out, err = harness.run([python, HERE / "cases.py", case], {**env, "XHDF5_SHADOW_DIR": shadow},
-                                       timeout=100)
+                                       timeout=timeout)
     return case, status == 0 and not err, out + err
 
 

@@ -12,12 +12,18 @@ SEEN = ("proc", "sys", "dev", "tmp", "var/tmp", "run", "xhdf5", "build", "etc/re
 BARE = ("proc", "sys", "dev", "etc/resolv.conf", "etc/hosts", "etc/pip.conf")   # what a machine has when it is new
 
 
-def make(suite, packages, sees=SEEN):
+# Of another machine's packages no script can run yet: they are unpacked, and these links are what a script would make.
+UNPACKED = ["--variant=extract", "--architectures=arm64",
+            """--setup-hook=for d in bin sbin lib; do mkdir -p "$1/usr/$d"; ln -s "usr/$d" "$1/$d"; done"""]
+CONFIGURED = ["--variant=essential"]
+
+
+def make(suite, packages, sees=SEEN, how=CONFIGURED):
     """A root with that Debian and these packages, made once. What it |sees| of the box is mounted in it until we end.
 
     mmdebstrap comes into the box for as long as it runs. What is changed in the root stays: see on_top.
     """
-    root = ROOTS / f"{suite}-{hashlib.sha256(packages.encode()).hexdigest()[:8]}"
+    root = ROOTS / f"{suite}-{hashlib.sha256(' '.join([packages, *how[1:]]).encode()).hexdigest()[:8]}"
     ready = root / "ready"
     if not ready.exists() or ready.read_text() != packages:
         shutil.rmtree(root, ignore_errors=True)
@@ -26,13 +32,13 @@ def make(suite, packages, sees=SEEN):
         script = """. /xhdf5/containers/lib.sh; fake=
             awk '{n += $3} END {exit n > 1}' /proc/self/uid_map && fake='perl /xhdf5/containers/fakeown'
             { $fake apt-get update && $fake apt-get install --yes --no-install-recommends mmdebstrap &&
-            $fake mmdebstrap --mode=root --variant=essential --include="$3" \
+            $fake mmdebstrap --mode=root "${@:4}" --include="$3" \
                 --aptopt='Acquire::Languages "none"' --aptopt='APT::Sandbox::User "root"' \
                 --aptopt='Acquire::Check-Valid-Until "false"' --skip=chroot/mount/dev \
                 --extract-hook='mount --rbind /dev "$1/dev"' --customize-hook='umount --lazy "$1/dev"' "$1" "$2" \
                 "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(host_mirror) $1 main"; } >&2"""
         with open(ROOTS / f"{root.name}.log", "w") as log:
-            subprocess.run(["bash", "-c", script, "bash", suite, str(root), packages], check=True, stderr=log)
+            subprocess.run(["bash", "-c", script, "bash", suite, str(root), packages, *how], check=True, stderr=log)
         ready.write_text(packages)
     see_the_box(root, sees)
     return root

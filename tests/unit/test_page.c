@@ -1137,6 +1137,19 @@ Test(page, the_budget_holds_in_private_memory)
     budget_holds();
 }
 
+/* A unit is kept whole for one page of metadata in it: 64 such units are the budget. */
+Test(page, metadata_here_and_there_leaves_room_for_raw_data_where_kernel_pages_are_64_kib)
+{
+    xh_shadow_test_unit = 65536;
+    opt.shadow_budget_bytes = 4u << 20;
+    struct xh_shadow *s = open_shadow(20000 * PAGE);
+    for (uint64_t i = 0; i < 64; i++)
+        cr_assert_eq(put(s, 300 * i, 1), XH_CLAIM_MINE);
+    for (uint64_t i = 0; i < 20000; i++)
+        cr_assert_neq(put(s, i, 0), XH_CLAIM_NONE, "none at %d", (int)i);
+    xh_shadow_close(s);
+}
+
 Test(page, metadata_may_displace_metadata_and_claims_in_flight_count)
 {
     opt.shadow_budget_bytes = 1u << 20;

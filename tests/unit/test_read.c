@@ -2043,6 +2043,27 @@ static int forks_process_1(void)
     return status_of(pid) | !good | (xh_process() != mine);
 }
 
+static int forgets_advice;
+
+int __real_madvise(void *at, size_t bytes, int advice);
+int __wrap_madvise(void *at, size_t bytes, int advice);
+int __wrap_madvise(void *at, size_t bytes, int advice)
+{
+    return forgets_advice ? 0 : __real_madvise(at, bytes, advice);
+}
+
+/* qemu-user 7.2, for one, says that it will wipe a page in a fork's child, and does not. */
+Test(read, a_child_is_a_child_also_where_the_kernel_forgets_to_wipe)
+{
+    forgets_advice = 1;
+    uint64_t mine = xh_process();
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(xh_process() == mine);
+    cr_assert_eq(status_of(pid), 0);
+    cr_assert_eq(xh_process(), mine);
+}
+
 Test(read, a_child_that_has_its_parents_pid_in_another_namespace_is_a_child, .timeout = 50)
 {
     pid_t pid = fork();
