@@ -108,9 +108,9 @@ int xh_policy_leads(const struct xh_leading *l)
     return l->len >= min64(least, XH_STREAM_LEAST_BYTES / 2) && l->dataset && !l->hinted && !l->joint && l->young;
 }
 
-int xh_policy_is_too_few(double rate, int waited)
+int xh_policy_is_too_few(double rate)
 {
-    return waited && rate < ENOUGH_BYTES_PER_NS;
+    return rate < ENOUGH_BYTES_PER_NS;
 }
 
 unsigned xh_policy_parts(const struct xh_following *f)

@@ -72,9 +72,8 @@ int xh_policy_streams(const struct xh_keeping *k, uint64_t len);
  * to the shadow over as many connections. */
 int xh_policy_deals(const struct xh_keeping *k, uint64_t len);
 
-/* 1 when few connections, over which a stream brings |rate| bytes per ns, are too few. |waited|: its reader took all of
- * it; else it would have brought more. */
-int xh_policy_is_too_few(double rate, int waited);
+/* 1 when few connections, over which a stream brings |rate| bytes per ns to a reader who waits, are too few. */
+int xh_policy_is_too_few(double rate);
 
 /* A file that is read through after others, as the sources of a virtual dataset are. */
 struct xh_following {

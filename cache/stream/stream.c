@@ -37,20 +37,12 @@ static uint64_t leave_few(struct xh_stage *s)
 {
     uint64_t end = s->stream_end;
     int lost = s->lost;
-    if (s->all || !xh_few_is_too_few(&s->few, s->streamed, xh_now_ns()))
+    if (s->all || !xh_few_is_too_few(&s->few, s->streamed, xh_now_ns(), s->waiting != NULL))
         return 0;
     s->all = 1;
     xh_stream_cut_ahead(s, 0);
     s->lost = lost;
     return end;
-}
-
-static int do_all_stand(const struct xh_stage *s)
-{
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
-        if (!s->stream[i]->stands)
-            return 0;
-    return 1;
 }
 
 /* Whether a stream's load is to stand still. Takes the lock. */
@@ -63,8 +55,6 @@ static int full(struct xh_transfer *t)
     int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
     int over = l->cut && l->pos >= l->cut; /* what comes until it is over is for nobody */
     l->behind &= !is;
-    if (is && do_all_stand(s))
-        xh_few_stood(&s->few);
     uint64_t to = leave_few(s), from = s->stream_end;
     pthread_mutex_unlock(&s->lock);
     if (from < to) {

@@ -69,48 +69,51 @@ Test(policy, a_slow_load_is_relieved_where_a_new_connection_is_there_sooner)
                      cases[i].what);
 }
 
-Test(policy, few_connections_are_too_few_where_they_bring_little_and_the_reader_waits)
+Test(policy, few_connections_are_too_few_below_a_quarter_of_a_gigabyte)
 {
-    cr_assert(xh_policy_is_too_few(0.249, 1) && !xh_policy_is_too_few(0.251, 1));
-    cr_assert_not(xh_policy_is_too_few(0.1, 0)); /* more would not bring more to this reader */
-    cr_assert(xh_policy_is_too_few(0, 1));
+    cr_assert(xh_policy_is_too_few(0) && xh_policy_is_too_few(0.249) && !xh_policy_is_too_few(0.251));
 }
 
-/* What |bytes_per_ns| bring in |ms| more: 1 when that is too little. */
-static int brings(struct xh_few *w, uint64_t *streamed, uint64_t *now, double bytes_per_ns, unsigned ms)
+/* |bytes_per_ns| come for |ms|, asked about each millisecond: 1 when few connections turned out to be too few. */
+static int brings(struct xh_few *w, uint64_t *streamed, uint64_t *now, double bytes_per_ns, unsigned ms, int waits)
 {
-    *now += ms * 1000000ull;
-    *streamed += (uint64_t)(bytes_per_ns * ms * 1e6);
-    return xh_few_is_too_few(w, *streamed, *now);
+    int few = 0;
+    for (unsigned i = 0; i < ms; i++) {
+        *now += 1000000;
+        *streamed += (uint64_t)(bytes_per_ns * 1e6);
+        few += xh_few_is_too_few(w, *streamed, *now, waits);
+    }
+    return few;
 }
 
 Test(policy, few_connections_are_judged_behind_their_slow_start)
 {
     struct xh_few w = {0};
     uint64_t now = 1000000000, streamed = 5 * MIB;
-    cr_assert_not(brings(&w, &streamed, &now, 0, 1000)); /* no stream has begun */
+    cr_assert_not(brings(&w, &streamed, &now, 0, 1000, 1)); /* no stream has begun */
     xh_few_begin(&w, streamed, now, 10000000);
-    cr_assert_not(brings(&w, &streamed, &now, 0.01, 119));
-    cr_assert_not(brings(&w, &streamed, &now, 0.01, 1));  /* 12 round trips: it is measured from here on */
-    cr_assert_not(brings(&w, &streamed, &now, 0.24, 99));
-    cr_assert(brings(&w, &streamed, &now, 0.24, 1));
-    cr_assert_not(brings(&w, &streamed, &now, 0.24, 1000)); /* asked no more */
+    cr_assert_not(brings(&w, &streamed, &now, 0.01, 120, 1)); /* 12 round trips */
+    cr_assert_not(brings(&w, &streamed, &now, 0.24, 99, 1));
+    cr_assert(brings(&w, &streamed, &now, 0.24, 1, 1));
+    cr_assert_not(brings(&w, &streamed, &now, 0.24, 1000, 1)); /* asked no more */
     xh_few_begin(&w, streamed, now, 10000000);
-    cr_assert_not(brings(&w, &streamed, &now, 0.3, 30));  /* 8 MiB came sooner */
-    cr_assert_not(brings(&w, &streamed, &now, 0.3, 100));
-    cr_assert_not(brings(&w, &streamed, &now, 0.1, 100)); /* for a moment */
-    cr_assert_not(brings(&w, &streamed, &now, 0.5, 100));
-    cr_assert_not(brings(&w, &streamed, &now, 0.1, 399));
-    cr_assert(brings(&w, &streamed, &now, 0.1, 1));       /* the link is slower */
-    xh_few_begin(&w, streamed, now, 10000000);
-    cr_assert_not(brings(&w, &streamed, &now, 0.3, 30));
-    xh_few_stood(&w);
-    cr_assert_not(brings(&w, &streamed, &now, 0.1, 100)); /* its reader had enough */
-    cr_assert(brings(&w, &streamed, &now, 0.1, 200));     /* and then not */
-    xh_few_begin(&w, streamed, now, 10000000);
-    for (unsigned i = 0; i < 100; i++)
-        cr_assert_not(brings(&w, &streamed, &now, 0.3, 100));
-    cr_assert(brings(&w, &streamed, &now, 0, 800) || brings(&w, &streamed, &now, 0, 800)); /* however long they were */
+    cr_assert_not(brings(&w, &streamed, &now, 0.3, 28, 1)); /* 8 MiB come sooner */
+    cr_assert_not(brings(&w, &streamed, &now, 0.3, 100, 1));
+    cr_assert_not(brings(&w, &streamed, &now, 0.1, 100, 1)); /* a lost packet */
+    cr_assert_not(brings(&w, &streamed, &now, 0.5, 100, 1));
+    cr_assert_eq(brings(&w, &streamed, &now, 0.1, 400, 1), 1); /* the link is slower */
+}
+
+Test(policy, few_connections_are_judged_by_what_a_reader_waits_for)
+{
+    struct xh_few w;
+    uint64_t now = 1000000000, streamed = 0;
+    xh_few_begin(&w, streamed, now, 1000000);
+    for (unsigned i = 0; i < 90; i++) { /* he works, and takes it as it comes */
+        cr_assert_not(brings(&w, &streamed, &now, 0.1, 100, 0));
+        cr_assert_not(brings(&w, &streamed, &now, 0.1, 1, 1)); /* for less than was asked about */
+    }
+    cr_assert_eq(brings(&w, &streamed, &now, 0.1, 101, 1), 1);
 }
 
 Test(policy, small_reads_and_what_is_read_again_are_kept)
