@@ -42,11 +42,15 @@ static uint64_t leave_few(struct xh_stage *s)
     return end;
 }
 
+/* 1 when all loads stand still, but for those that have ended, or wait for these' connections without a reader. */
 static int do_all_stand(const struct xh_stage *s)
 {
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
-        if (!s->stream[i]->stands)
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+        const struct xh_prefetch *l = s->stream[i];
+        int has_begun = l->pos > l->parcels[0].off;
+        if (!l->stands && !l->ended && (has_begun || l->takers))
             return 0;
+    }
     return 1;
 }
 
@@ -67,7 +71,7 @@ static int full(struct xh_transfer *t)
     if (from < to) {
         uint64_t seen = begin_stream(l->f, from, to, 1, 0, 1);
         pthread_mutex_lock(&s->lock);
-        s->lost |= seen <= from; /* the reader begins it */
+        s->lost |= seen < to; /* the reader sees to the rest */
         pthread_mutex_unlock(&s->lock);
     }
     return is || over;
@@ -290,7 +294,7 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
     struct xh_transfer *ts[XH_STREAM_LOADS_MAX];
     struct xh_ranges want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
-    if (!after)
+    if (!after && !anew) /* the reader has told how many there are */
         xh_replicas_beside(f->origin, turns);
     xh_replicas_get_info(f->origin, &info);
     xh_room_make(&s->place, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
