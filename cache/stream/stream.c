@@ -303,7 +303,9 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
     size_t busy = 0;
     while (busy < XH_STREAMS_MAX && s->stream[busy])
         busy++;
-    if (turns > 1 || after || xh_followed_by(f) || s->all || xh_replicas_are_several(f->origin))
+    /* Of requests that have begun, with one range of 8 MiB each, nothing could be cut. */
+    if (turns > 1 || after || xh_followed_by(f) || s->all || info.max_ranges <= 1 ||
+        xh_replicas_are_several(f->origin))
         info.few = info.streaming;
     if (!anew && is_soon_enough(s, off)) {
         pthread_mutex_unlock(&s->lock);

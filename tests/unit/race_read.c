@@ -889,6 +889,18 @@ static void a_stream_goes_over_from_few_to_all(int shorter)
     engine.single = 0;
 }
 
+static void a_stream_of_single_ranges_begins_with_all(void)
+{
+    engine.streams = engine.all = 4;
+    engine.few = 2;
+    engine.single = 1;
+    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
+    CHECK(xh_stage_stream(f, 1000000, 60000000, 1, 0) == 1000000 + (32u << 20) && engine.begun == 4);
+    xh_cache_close(f);
+    engine.streams = engine.all = engine.few = 0;
+    engine.single = 0;
+}
+
 /* Waits until the first two loads of the present streams stand. */
 static void both_stand(struct xh_file *f)
 {
@@ -944,6 +956,7 @@ int main(void)
 {
     for (int shorter = 0; shorter < 2; shorter++)
         a_stream_goes_over_from_few_to_all(shorter);
+    a_stream_of_single_ranges_begins_with_all();
     a_slow_reader_keeps_few_connections();
     a_stream_waits_for_its_reader();
     for (unsigned seed = 1; seed <= 4; seed++)
