@@ -901,6 +901,37 @@ static void a_stream_of_single_ranges_begins_with_all(void)
     engine.single = 0;
 }
 
+/* What is left of a stream that was cut, for another source mostly, comes over few. Returns 1 when it has. */
+static int comes_over_few(void)
+{
+    uint8_t *b = malloc(400000);
+    memset(b, 0x5a, 400000);
+    engine.streams = engine.all = 4;
+    engine.few = 2;
+    engine.slow_us = 200;
+    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
+    CHECK(xh_stage_stream(f, 1000000, 90000000, 1, 0) == 90000000);
+    xh_stage_cut(f, 40000000);
+    for (uint64_t off = 1000000; off < 30000000; off += 390000) {
+        CHECK(read_one(f, off, 390000, b) == 0);
+        xh_stage_reach(f, off + 390000, 16u << 20);
+    }
+    int few = engine.begun == 2;
+    free(b);
+    xh_cache_close(f);
+    engine.streams = engine.all = engine.few = engine.slow_us = 0;
+    return few;
+}
+
+/* Where this thread got no processor for 100 ms, they were judged before. */
+static void what_is_left_of_a_cut_stream_comes_over_few(void)
+{
+    int few = 0;
+    for (int tries = 0; tries < 5 && !few; tries++)
+        few = comes_over_few();
+    CHECK(few);
+}
+
 /* Waits until the first two loads of the present streams stand. */
 static void both_stand(struct xh_file *f)
 {
@@ -957,6 +988,7 @@ int main(void)
     for (int shorter = 0; shorter < 2; shorter++)
         a_stream_goes_over_from_few_to_all(shorter);
     a_stream_of_single_ranges_begins_with_all();
+    what_is_left_of_a_cut_stream_comes_over_few();
     a_slow_reader_keeps_few_connections();
     a_stream_waits_for_its_reader();
     for (unsigned seed = 1; seed <= 4; seed++)
