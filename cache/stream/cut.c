@@ -17,6 +17,7 @@ void xh_stream_cut_load(struct xh_prefetch *l, const struct xh_segment *p)
 void xh_stream_cut(struct xh_stage *s, uint64_t off)
 {
     size_t i = xh_segment_at(s, off);
+    s->few = (struct xh_few){0}; /* what is left comes as it does */
     for (size_t k = i; k < s->n; k++)
         if (s->at[k]->off < off || s->at[k]->takers || s->at[k]->got > s->at[k]->off)
             i = k + 1;

@@ -12,7 +12,8 @@ struct xh_stage;
 /* |l| ends before its parcel |p|, the first one called with. Its connection ends with it. */
 void xh_stream_cut_load(struct xh_prefetch *l, const struct xh_segment *p);
 
-/* Ends the streams at the first parcel from |off| on behind all that has come and all that is waited for. */
+/* Ends the streams at the first parcel from |off| on behind all that has come and all that is waited for. Whether few
+ * connections are enough for what is left, nobody asks. */
 void xh_stream_cut(struct xh_stage *s, uint64_t off);
 
 /* Ends all streams, |ahead| bytes behind |off| or what has come of each part. */

@@ -60,7 +60,7 @@ static int full(struct xh_transfer *t)
     if (from < to) {
         uint64_t seen = begin_stream(l->f, from, to, 1, 0, 1);
         pthread_mutex_lock(&s->lock);
-        s->lost |= seen <= from; /* the reader begins it */
+        s->lost |= seen < to; /* the reader sees to the rest */
         pthread_mutex_unlock(&s->lock);
     }
     return is || over;
@@ -286,7 +286,7 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
     uint64_t near = to - off < HERE_BYTES ? to : off + HERE_BYTES;
     if (xh_disk_has_all(f->disk, off, near)) /* else each read would look through all that is to come */
         return near;
-    if (!after)
+    if (!after && !anew) /* the reader has told how many there are */
         xh_replicas_beside(f->origin, turns);
     xh_replicas_get_info(f->origin, &info);
     xh_room_make(&s->place, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
@@ -295,7 +295,9 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
     size_t busy = 0;
     while (busy < XH_STREAMS_MAX && s->stream[busy])
         busy++;
-    if (turns > 1 || after || xh_followed_by(f) || s->all || xh_replicas_are_several(f->origin))
+    /* Of requests that have begun, with one range of 8 MiB each, nothing could be cut. */
+    if (turns > 1 || after || xh_followed_by(f) || s->all || info.max_ranges <= 1 ||
+        xh_replicas_are_several(f->origin))
         info.few = info.streaming;
     if (!anew && is_soon_enough(s, off)) {
         pthread_mutex_unlock(&s->lock);
