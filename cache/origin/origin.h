@@ -140,7 +140,8 @@ struct xh_transfer {
     /* NULL, or asked before bytes are taken from the connection: when it says 1 they stay where they
      * are, and the server waits, until xh_origin_resume. Such a transfer may be long; it takes a
      * connection of its own. When its connection breaks while it is full, or is left to others, the rest is asked for
-     * at xh_origin_resume. Called on an engine thread; must not block. */
+     * at xh_origin_resume. Called on an engine thread, without a lock; must not block; may submit, and cancel, also
+     * |t|. */
     int (*full)(struct xh_transfer *t);
     int patient;                 /* 1: one with |full| waits for a connection that is there, and as fast as others,
                                   * behind what was asked for before */
