@@ -82,9 +82,6 @@ int xh_policy_keeps_told(const struct xh_range *r, size_t n)
  * 1.34 and 1.08, 1.26, 1.30; without: 0.89, 0.89, 0.89 and 0.87, 0.83, 0.80 (`sim --workload V1 --stock`). */
 #define BESIDE_BYTES (1u << 20)
 
-/* From this rate on, 250 MB/s, the processors at both ends are a stream's bound, and more connections cost more. */
-#define ENOUGH_BYTES_PER_NS 0.25
-
 uint64_t xh_policy_stream_end(uint64_t window, uint64_t end)
 {
     return window >= XH_STREAM_LEAST_BYTES ? end : 0;
@@ -106,11 +103,6 @@ int xh_policy_leads(const struct xh_leading *l)
 {
     uint64_t least = l->files > 1 && l->begins ? l->files * BESIDE_BYTES : XH_STREAM_LEAST_BYTES / 2;
     return l->len >= min64(least, XH_STREAM_LEAST_BYTES / 2) && l->dataset && !l->hinted && !l->joint && l->young;
-}
-
-int xh_policy_is_too_few(double rate)
-{
-    return rate < ENOUGH_BYTES_PER_NS;
 }
 
 unsigned xh_policy_parts(const struct xh_following *f)

@@ -2,9 +2,8 @@
  * fetched, whether a file is fetched whole, and which source serves a read.
  *
  * Pure: numbers in, a decision out. The callers collect the facts, and act. tests/unit/test_policy.c has a table of
- * cases for each decision. Three decisions have state of their own and stand elsewhere: how a run of reads goes on
- * (ahead/predict.h), whether a compressed copy is faster than the original (source/judge.h), and when few connections
- * are judged (stream/few.h). */
+ * cases for each decision. Two decisions have state of their own and stand elsewhere: how a run of reads goes on
+ * (ahead/predict.h), and whether a compressed copy is faster than the original (source/judge.h). */
 #ifndef XH_POLICY_H
 #define XH_POLICY_H
 
@@ -71,9 +70,6 @@ int xh_policy_streams(const struct xh_keeping *k, uint64_t len);
 /* Returns 1 when |len| bytes, all of which are expected, are as long as a stream, and are kept all the same: they come
  * to the shadow over as many connections. */
 int xh_policy_deals(const struct xh_keeping *k, uint64_t len);
-
-/* 1 when few connections, over which a stream brings |rate| bytes per ns to a reader who waits, are too few. */
-int xh_policy_is_too_few(double rate);
 
 /* A file that is read through after others, as the sources of a virtual dataset are. */
 struct xh_following {

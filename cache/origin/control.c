@@ -3,10 +3,9 @@
  * Streams. More connections carry more wherever each is slow by itself: windows of an untuned system, slow start, loss,
  * a limit for each connection. Where one would fill the link, all of them take about its time, at a price: at 1, 5 and
  * 10 ms and 1 Gbit/s, 16 curls need 1.01, 1.01 and 1.03 of the time of one, and three times its processor time. Which
- * of the two it is, only a trial tells. To change the number, one stream has to end and another to begin, with idle
- * round trips and connections in slow start. That costs little at a near server alone, and where few are many enough,
- * nothing: there a stream begins with few, and has all once these turn out to be too few (stream/few.h). At others it
- * has all that it may have: docs/decisions.md. */
+ * of the two it is, only a trial would tell, and trials cost more: to change the number, one stream has to end and
+ * another to begin, with idle round trips and connections in slow start. So a stream has all that it may have:
+ * docs/decisions.md. */
 #include "control.h"
 
 #include "base/options.h"
@@ -16,15 +15,6 @@
 #define SHARE_LEAST 2u
 /* From this round trip on, files side by side have a stream each. */
 #define FAR_NS 10e6
-/* What is under way on one connection with an untuned Linux's windows; and how many a stream has at least, however near
- * its server. */
-#define STOCK_BYTES 2.75e6
-#define FEW_LEAST 4
-
-static unsigned at_least(double n, unsigned least)
-{
-    return n > least ? n < CONNECTIONS_MOST ? (unsigned)n : CONNECTIONS_MOST : least;
-}
 
 unsigned xh_control_allowed(unsigned option, unsigned files)
 {
@@ -50,12 +40,6 @@ int xh_control_is_far(double rtt_ns)
 unsigned xh_control_streams(unsigned most)
 {
     return most > 1 ? most - 1 : 0;
-}
-
-unsigned xh_control_few(double rtt_ns, unsigned streams)
-{
-    unsigned n = at_least(rtt_ns * XH_LINK_FAST_BYTES_PER_NS / STOCK_BYTES + 0.9, FEW_LEAST);
-    return rtt_ns > 0 && 2 * n <= streams ? n : streams;
 }
 
 int xh_control_may_stream(const struct xh_load *load, unsigned most, int last)
@@ -92,6 +76,11 @@ uint64_t xh_control_stands_for(double opening_ns, unsigned streams, unsigned mos
 static unsigned less_of(unsigned a, unsigned b)
 {
     return a < b ? a : b;
+}
+
+static unsigned at_least(double n, unsigned least)
+{
+    return n > least ? n < CONNECTIONS_MOST ? (unsigned)n : CONNECTIONS_MOST : least;
 }
 
 static unsigned others(const struct xh_load *load)

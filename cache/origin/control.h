@@ -22,11 +22,6 @@ unsigned xh_control_share(unsigned all, unsigned processes);
  * one, which is left for what cannot wait. */
 unsigned xh_control_streams(unsigned most);
 
-/* Returns how many of the |streams| transfers a file's stream begins with at a server |rtt_ns| away: where the windows
- * of fewer than half of them, as untuned systems grant them, hold what a fast link does, so few. All of them where none
- * is known. */
-unsigned xh_control_few(double rtt_ns, unsigned streams);
-
 /* 1 where the round trip is so long that files which are read side by side have a stream each. Else they come in parts:
  * the round trip before each costs less than streams that make each other lose packets. At 1 ms and 1 Gbit/s, 4, 8, 16
  * and 32 sources: parts 1.62, 2.16, 1.36, 1.16 of one file's speed, streams 0.88, 1.54, 1.35, 0.85. At 10 ms,

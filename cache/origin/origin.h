@@ -44,7 +44,6 @@ struct xh_origin_info {
     int young;               /* 1 while those that are there have not found their speed */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned streaming;      /* how many transfers with |full| the server's streams use together */
-    unsigned few;            /* of these, so many a stream begins with: xh_control_few */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
     int whole;               /* 1: the server sends no parts of it: whatever is asked for, all of it comes */
     unsigned warm;           /* connections that are there and are not, or soon no longer, a stream's */

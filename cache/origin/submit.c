@@ -168,10 +168,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     xh_endpoint_open(e, out);
     unsigned busy = xh_endpoint_streams(e, most);
     out->streaming = xh_control_streams(most);
-    out->few = xh_control_few((double)out->rtt_ns, out->streaming);
     out->streams = out->streaming > busy && !out->whole ? out->streaming - busy : 0;
     if (out->whole) /* each of several requests would bring all of it */
-        out->connections = out->scattered = out->streaming = out->few = 1;
+        out->connections = out->scattered = out->streaming = 1;
     xh_engine_unlock();
 }
 

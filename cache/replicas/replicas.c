@@ -166,7 +166,6 @@ static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *mo
     sum->open += FINER * more->open;
     sum->idle += more->idle;
     sum->streaming += more->streaming;
-    sum->few += more->streaming;
     sum->warm += more->warm;
 }
 

@@ -22,7 +22,6 @@
 #include <pthread.h>
 
 #include "base/again.h"
-#include "few.h"
 #include "object.h"
 #include "room.h"
 
@@ -53,8 +52,6 @@ struct xh_stage {
     uint64_t stream_end;     /* of the stream that was begun last */
     uint64_t streamed;       /* bytes that streams have brought */
     uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */
-    struct xh_few few;       /* of the stream that was begun last */
-    int all;                 /* streams have all connections that they may, as few were too few */
     uint64_t here;           /* where the last read began that the stage was asked for */
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
     uint64_t asked;          /* bytes that all reads have asked it for */

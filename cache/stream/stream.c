@@ -5,9 +5,7 @@
 
 #include "base/links.h"
 #include "base/now.h"
-#include "cut.h"
 #include "disk/disk.h"
-#include "few.h"
 #include "pages/limits.h"
 #include "policy.h"
 #include "segment.h"
@@ -29,22 +27,6 @@
 #define SOON_S 4
 #define RATED_NS 250000000u
 
-static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after, int anew);
-
-/* Where few connections are too few, the stream ends behind what has come and is waited for, and one over all of them
- * goes on there. The lock is held. Returns where it is to end; 0: nothing is to be done. */
-static uint64_t leave_few(struct xh_stage *s)
-{
-    uint64_t end = s->stream_end;
-    int lost = s->lost;
-    if (s->all || !xh_few_is_too_few(&s->few, s->streamed, xh_now_ns(), s->waiting != NULL))
-        return 0;
-    s->all = 1;
-    xh_stream_cut_ahead(s, 0);
-    s->lost = lost;
-    return end;
-}
-
 /* Whether a stream's load is to stand still. Takes the lock. */
 static int full(struct xh_transfer *t)
 {
@@ -55,14 +37,7 @@ static int full(struct xh_transfer *t)
     int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
     int over = l->cut && l->pos >= l->cut; /* what comes until it is over is for nobody */
     l->behind &= !is;
-    uint64_t to = leave_few(s), from = s->stream_end;
     pthread_mutex_unlock(&s->lock);
-    if (from < to) {
-        uint64_t seen = begin_stream(l->f, from, to, 1, 0, 1);
-        pthread_mutex_lock(&s->lock);
-        s->lost |= seen < to; /* the reader sees to the rest */
-        pthread_mutex_unlock(&s->lock);
-    }
     return is || over;
 }
 
@@ -184,10 +159,10 @@ static uint64_t known_rate(const struct xh_stage *s, const struct xh_origin_info
 static size_t loads_now(const struct xh_file *f, const struct xh_origin_info *info, size_t busy, int follows,
                         unsigned turns, size_t *all)
 {
-    size_t n = info->few;
+    size_t n = info->streaming;
     size_t may = info->streams + (follows ? busy : 0);
     if (turns > 1) { /* equally many each, as all are wanted in each turn: so is the last connection */
-        n = info->far ? (info->streaming + 1) / turns : 0;
+        n = info->far ? (n + 1) / turns : 0;
         may++;
     }
     n = n < XH_STREAM_LOADS_MAX ? n : XH_STREAM_LOADS_MAX;
@@ -275,8 +250,7 @@ static int is_soon_enough(const struct xh_stage *s, uint64_t off)
     return waits && off == s->stream_end && off - s->here > XH_STREAM_LEAST_BYTES && s->here < off;
 }
 
-/* See xh_stage_stream. |anew|: the one before was cut at |off|, so it begins at once. */
-static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after, int anew)
+uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after)
 {
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
@@ -286,7 +260,7 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
     uint64_t near = to - off < HERE_BYTES ? to : off + HERE_BYTES;
     if (xh_disk_has_all(f->disk, off, near)) /* else each read would look through all that is to come */
         return near;
-    if (!after && !anew) /* the reader has told how many there are */
+    if (!after)
         xh_replicas_beside(f->origin, turns);
     xh_replicas_get_info(f->origin, &info);
     xh_room_make(&s->place, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
@@ -295,11 +269,7 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
     size_t busy = 0;
     while (busy < XH_STREAMS_MAX && s->stream[busy])
         busy++;
-    /* Of requests that have begun, with one range of 8 MiB each, nothing could be cut. */
-    if (turns > 1 || after || xh_followed_by(f) || s->all || info.max_ranges <= 1 ||
-        xh_replicas_are_several(f->origin))
-        info.few = info.streaming;
-    if (!anew && is_soon_enough(s, off)) {
+    if (is_soon_enough(s, off)) {
         pthread_mutex_unlock(&s->lock);
         return XH_STREAM_LATER;
     }
@@ -316,9 +286,6 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm);
             s->stream_end = r.off + len < to ? r.off + len : to;
-            s->few = (struct xh_few){0};
-            if (info.few < info.streaming)
-                xh_few_begin(&s->few, s->streamed, xh_now_ns(), info.rtt_ns);
             if (after)
                 s->granted = s->reach = s->stream_end; /* as far as there is room */
             xh_prefetch_hand_over(f, ts, made);
@@ -329,11 +296,6 @@ static uint64_t begin_stream(struct xh_file *f, uint64_t off, uint64_t end, unsi
     pthread_mutex_unlock(&s->lock);
     free(want.at);
     return seen;
-}
-
-uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after)
-{
-    return begin_stream(f, off, end, turns, after, 0);
 }
 
 /* What streams bring is reckoned now and then: less of it counts slowly, as they may have stood still. */
@@ -376,21 +338,82 @@ void xh_stage_tell(struct xh_file *f, uint64_t rate)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* |l| ends before its parcel |p|, the first one called with. */
+static void cut_load(struct xh_prefetch *l, const struct xh_segment *p)
+{
+    if (l->cut)
+        return;
+    l->cut = p == l->parcels ? p->off : p[-1].end;
+    if (l->pos < l->cut || l->over || l->submitting)
+        return; /* on_bytes() will see to it */
+    l->ended = 1;
+    xh_replicas_cancel(l->f->origin, &l->t);
+}
+
+/* Ends the streams at the first parcel from |off| on behind all that has come and all that is waited for. */
+static void cut_streams(struct xh_stage *s, uint64_t off)
+{
+    size_t i = xh_segment_at(s, off);
+    for (size_t k = i; k < s->n; k++)
+        if (s->at[k]->off < off || s->at[k]->takers || s->at[k]->got > s->at[k]->off)
+            i = k + 1;
+    if (i < s->n)
+        s->stream_end = s->at[i]->off;
+    while (i < s->n) {
+        struct xh_segment *p = s->at[i];
+        if (!p->load->turns) {
+            i++;
+            continue;
+        }
+        xh_segment_unlist(s, p);
+        cut_load(p->load, p);
+        s->lost = 1;
+    }
+}
+
+/* Ends each part |ahead| bytes behind what has come of it and what is waited for. */
+static void cut_parts(struct xh_stage *s, uint64_t ahead)
+{
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+        struct xh_prefetch *l = s->stream[i];
+        size_t k = l->nparcels;
+        while (l->in_parts && k > 0 && l->parcels[k - 1].off >= l->pos + ahead && !l->parcels[k - 1].takers)
+            k--;
+        if (!l->in_parts || l->cut || k == l->nparcels)
+            continue;
+        for (size_t p = k; p < l->nparcels; p++)
+            xh_segment_unlist(s, &l->parcels[p]);
+        s->lost = 1;
+        cut_load(l, &l->parcels[k]);
+    }
+}
+
+/* Ends all streams, |ahead| bytes behind |off| or what has come of each part. */
+static void cut_all(struct xh_stage *s, uint64_t off, uint64_t ahead)
+{
+    cut_streams(s, off);
+    cut_parts(s, ahead);
+    s->granted = s->granted < s->stream_end ? s->granted : s->stream_end;
+}
+
 void xh_stage_end(struct xh_file *f)
 {
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     if (s->stream[0])
-        xh_stream_cut_all(s, 0, 0);
+        cut_all(s, 0, 0);
     pthread_mutex_unlock(&s->lock);
 }
 
 void xh_stage_cut(struct xh_file *f, uint64_t ahead)
 {
     struct xh_stage *s = f->stage;
+    uint64_t pos = 0;
     pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        pos = s->stream[i]->pos > pos ? s->stream[i]->pos : pos;
     if (s->stream[0])
-        xh_stream_cut_ahead(s, ahead);
+        cut_all(s, pos + ahead, ahead);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -413,7 +436,7 @@ static void leave_for_sites(struct xh_file *f)
     uint64_t most = fast_link_holds(&info), rate = known_rate(s, &info);
     uint64_t off = pos + (rate && rate < most ? rate : most);
     if (off < s->stream_end && s->stream_end - off >= XH_STREAM_LEAST_BYTES)
-        xh_stream_cut(s, off);
+        cut_streams(s, off);
 }
 
 /* The load that the reader waits for, up to |end|, while all others of the stream stand still; NULL: there is none. */
@@ -461,7 +484,7 @@ static void relieve(struct xh_file *f, struct xh_prefetch *slow)
     }
     for (size_t i = cut; i < slow->nparcels; i++)
         xh_segment_unlist(s, &slow->parcels[i]);
-    xh_stream_cut_load(slow, &slow->parcels[cut]);
+    cut_load(slow, &slow->parcels[cut]);
     struct xh_prefetch *l = xh_prefetch_add(f, mine, n, slow->turns, full);
     if (!l) {
         s->lost = 1;

@@ -54,10 +54,6 @@ static struct {
                          * second later */
     _Atomic int lingers; /* and it stands now */
     unsigned streams;           /* may be begun */
-    unsigned few, all;          /* so many a stream begins with, and may have; 0: as many as may be begun */
-    _Atomic unsigned slow_us;   /* before each piece of a stream */
-    unsigned beside;            /* files that are read side by side */
-    int single;                 /* a request has one range */
     int early;                  /* the head comes before its version is known */
     unsigned resumes;
     _Atomic size_t begun;       /* loads of the stream that was begun last */
@@ -101,8 +97,6 @@ static void serve(struct xh_transfer *t, unsigned *seed, int cancelled)
                 cancelled = 1;
                 break;
             }
-            if (t->full && engine.slow_us)
-                usleep(engine.slow_us);
             for (size_t k = 0; k < n; k++)
                 piece[k] = byte_at(r.off + k);
             t->bytes(t, r.off, piece, n);
@@ -198,13 +192,11 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     (void)o;
-    unsigned all = engine.all ? engine.all : engine.streams ? engine.streams : 8;
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = "etag:test", .url_shown = "https://test/x",
-                                   .max_ranges = engine.single ? 1 : 50,
+                                   .max_ranges = 50,
                                    .max_range_header = 3900, .flight_bytes = 1u << 20,
                                    .connections = engine.streams ? engine.streams : 8,
-                                   .streaming = all, .few = engine.few ? engine.few : all,
-                                   .rtt_ns = engine.few ? 1000000 : 0, .scattered = 8, .open = 8,
+                                   .streaming = engine.streams ? engine.streams : 8, .scattered = 8, .open = 8,
                                    .idle = 8,
                                    .streams = engine.streams, .warm = engine.streams};
 }
@@ -216,8 +208,7 @@ void xh_origin_tell_apart(const char *url)
 
 void xh_origin_beside(struct xh_origin *o, unsigned files)
 {
-    (void)o;
-    engine.beside = files;
+    (void)o, (void)files;
 }
 
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
@@ -857,131 +848,8 @@ static void a_stream_goes_over_small_holes_alone(void)
     engine.streams = 0;
 }
 
-/* Few connections that bring too little: the thread that brings the bytes begins a stream over all. Where that one is
- * |shorter| than the one before, the reader is told. */
-static void a_stream_goes_over_from_few_to_all(int shorter)
-{
-    uint8_t *b = malloc(400000);
-    memset(b, 0x5a, 400000);
-    engine.streams = engine.all = 4;
-    engine.few = 2;
-    engine.slow_us = 200;
-    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
-    uint64_t off = 1000000, end = OBJECT_BYTES;
-    int lost = 0;
-    CHECK(xh_stage_stream(f, off, end, 1, 0) == end && engine.begun == 2);
-    engine.single = shorter;
-    engine.beside = 3; /* others are read beside it by now */
-    for (uint64_t len; off < end; off += len) {
-        len = end - off < 390000 ? end - off : 390000;
-        CHECK(read_one(f, off, len, b) == 0);
-        lost += xh_stage_reach(f, off + len, 16u << 20);
-        engine.slow_us = engine.begun == 2 ? 200 : 0;
-    }
-    uint64_t itself = atomic_load(&f->counters.bytes_demand) + atomic_load(&f->counters.bytes_bypass);
-    CHECK(engine.begun == 4 && engine.beside == 3);
-    CHECK(lost == shorter && (itself > 0) == shorter);
-    drain(0);
-    CHECK(staged(f) == 0 && parcels(f) == 0);
-    free(b);
-    xh_cache_close(f);
-    engine.streams = engine.all = engine.few = engine.slow_us = 0;
-    engine.single = 0;
-}
-
-static void a_stream_of_single_ranges_begins_with_all(void)
-{
-    engine.streams = engine.all = 4;
-    engine.few = 2;
-    engine.single = 1;
-    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
-    CHECK(xh_stage_stream(f, 1000000, 60000000, 1, 0) == 1000000 + (32u << 20) && engine.begun == 4);
-    xh_cache_close(f);
-    engine.streams = engine.all = engine.few = 0;
-    engine.single = 0;
-}
-
-/* What is left of a stream that was cut, for another source mostly, comes over few. Returns 1 when it has. */
-static int comes_over_few(void)
-{
-    uint8_t *b = malloc(400000);
-    memset(b, 0x5a, 400000);
-    engine.streams = engine.all = 4;
-    engine.few = 2;
-    engine.slow_us = 200;
-    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
-    CHECK(xh_stage_stream(f, 1000000, 90000000, 1, 0) == 90000000);
-    xh_stage_cut(f, 40000000);
-    for (uint64_t off = 1000000; off < 30000000; off += 390000) {
-        CHECK(read_one(f, off, 390000, b) == 0);
-        xh_stage_reach(f, off + 390000, 16u << 20);
-    }
-    int few = engine.begun == 2;
-    free(b);
-    xh_cache_close(f);
-    engine.streams = engine.all = engine.few = engine.slow_us = 0;
-    return few;
-}
-
-static void what_is_left_of_a_cut_stream_comes_over_few(void)
-{
-    CHECK(comes_over_few()); /* they are judged by what a reader waits for, and none did before the cut */
-}
-
-/* Waits until the first two loads of the present streams stand. */
-static void both_stand(struct xh_file *f)
-{
-    for (int ms = 0, stand = 0; !stand; ms++) {
-        usleep(1000);
-        pthread_mutex_lock(&f->stage->lock);
-        stand = f->stage->stream[0]->stands && f->stage->stream[1]->stands;
-        pthread_mutex_unlock(&f->stage->lock);
-        CHECK(ms < 20000);
-    }
-}
-
-/* Returns 1 when a slow reader has kept few connections, while the next stream waited for those of this one. */
-static int keeps_few(void)
-{
-    uint8_t *b = malloc(400000);
-    memset(b, 0x5a, 400000);
-    engine.streams = engine.all = 4;
-    engine.few = 2;
-    struct xh_file *f = open_test("shadow=off,readahead=off,stream_bytes=0,readahead_bytes=32M");
-    uint64_t off = 1000000, next = 40000000;
-    CHECK(xh_stage_stream(f, off, next, 1, 0) == next);
-    both_stand(f);
-    engine.mood = STRICT;
-    CHECK(xh_stage_stream(f, next, 70000000, 1, 0) == 70000000);
-    CHECK(streams_by(f, 2, 1) && streams_by(f, 3, 1));
-    for (; off < next - 12000000; off += 390000) {
-        CHECK(read_one(f, off, 390000, b) == 0);
-        xh_stage_reach(f, off + 390000, 8u << 20);
-        both_stand(f);
-        usleep(4000);
-    }
-    pthread_mutex_lock(&f->stage->lock);
-    int all = f->stage->all;
-    pthread_mutex_unlock(&f->stage->lock);
-    free(b);
-    engine.mood = EAGER;
-    xh_cache_close(f);
-    engine.streams = engine.all = engine.few = 0;
-    return !all;
-}
-
-static void a_slow_reader_keeps_few_connections(void)
-{
-    CHECK(keeps_few()); /* all that he reads is there */
-}
-
 int main(void)
 {
-    for (int shorter = 0; shorter < 2; shorter++)
-        a_stream_goes_over_from_few_to_all(shorter);
-    a_stream_of_single_ranges_begins_with_all();
-    what_is_left_of_a_cut_stream_comes_over_few();
-    a_slow_reader_keeps_few_connections();
     a_stream_waits_for_its_reader();
     for (unsigned seed = 1; seed <= 4; seed++)
         a_stream_is_cut(seed);

@@ -13,21 +13,6 @@ Test(control, streams_have_all_connections_but_one)
         cr_assert_eq(xh_control_streams(table[i][0]), table[i][1], "row %zu", i);
 }
 
-Test(control, a_near_servers_stream_begins_with_few)
-{
-    static const struct {
-        double rtt_ms;
-        unsigned streams, few;
-    } table[] = {
-        {0, 16, 16},                       /* not known */
-        {0.2, 16, 4}, {1, 16, 4}, {5, 16, 4}, {10, 16, 5}, {15, 16, 7}, {16, 16, 8},
-        {20, 16, 16}, {50, 16, 16},        /* from here on slow start is what a stream waits for */
-        {1, 8, 4}, {1, 7, 7}, {1, 1, 1}, {1, 0, 0}, {10, 9, 9}, {10, 63, 5},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        cr_expect_eq(xh_control_few(table[i].rtt_ms * MS, table[i].streams), table[i].few, "row %zu", i);
-}
-
 Test(control, files_side_by_side_have_equally_many_connections)
 {
     static const struct {

@@ -2,7 +2,6 @@
 #include <criterion/criterion.h>
 
 #include "policy.h"
-#include "stream/few.h"
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)
@@ -67,53 +66,6 @@ Test(policy, a_slow_load_is_relieved_where_a_new_connection_is_there_sooner)
     for (size_t i = 0; i < COUNT(cases); i++)
         cr_assert_eq(xh_policy_is_relieved(cases[i].bytes, cases[i].rate, cases[i].rtt_ms * 1e6), cases[i].is, "%s",
                      cases[i].what);
-}
-
-Test(policy, few_connections_are_too_few_below_a_quarter_of_a_gigabyte)
-{
-    cr_assert(xh_policy_is_too_few(0) && xh_policy_is_too_few(0.249) && !xh_policy_is_too_few(0.251));
-}
-
-/* |bytes_per_ns| come for |ms|, asked about each millisecond: 1 when few connections turned out to be too few. */
-static int brings(struct xh_few *w, uint64_t *streamed, uint64_t *now, double bytes_per_ns, unsigned ms, int waits)
-{
-    int few = 0;
-    for (unsigned i = 0; i < ms; i++) {
-        *now += 1000000;
-        *streamed += (uint64_t)(bytes_per_ns * 1e6);
-        few += xh_few_is_too_few(w, *streamed, *now, waits);
-    }
-    return few;
-}
-
-Test(policy, few_connections_are_judged_behind_their_slow_start)
-{
-    struct xh_few w = {0};
-    uint64_t now = 1000000000, streamed = 5 * MIB;
-    cr_assert_not(brings(&w, &streamed, &now, 0, 1000, 1)); /* no stream has begun */
-    xh_few_begin(&w, streamed, now, 10000000);
-    cr_assert_not(brings(&w, &streamed, &now, 0.01, 120, 1)); /* 12 round trips */
-    cr_assert_not(brings(&w, &streamed, &now, 0.24, 99, 1));
-    cr_assert(brings(&w, &streamed, &now, 0.24, 1, 1));
-    cr_assert_not(brings(&w, &streamed, &now, 0.24, 1000, 1)); /* asked no more */
-    xh_few_begin(&w, streamed, now, 10000000);
-    cr_assert_not(brings(&w, &streamed, &now, 0.3, 28, 1)); /* 8 MiB come sooner */
-    cr_assert_not(brings(&w, &streamed, &now, 0.3, 100, 1));
-    cr_assert_not(brings(&w, &streamed, &now, 0.1, 100, 1)); /* a lost packet */
-    cr_assert_not(brings(&w, &streamed, &now, 0.5, 100, 1));
-    cr_assert_eq(brings(&w, &streamed, &now, 0.1, 400, 1), 1); /* the link is slower */
-}
-
-Test(policy, few_connections_are_judged_by_what_a_reader_waits_for)
-{
-    struct xh_few w;
-    uint64_t now = 1000000000, streamed = 0;
-    xh_few_begin(&w, streamed, now, 1000000);
-    for (unsigned i = 0; i < 90; i++) { /* he works, and takes it as it comes */
-        cr_assert_not(brings(&w, &streamed, &now, 0.1, 100, 0));
-        cr_assert_not(brings(&w, &streamed, &now, 0.1, 1, 1)); /* for less than was asked about */
-    }
-    cr_assert_eq(brings(&w, &streamed, &now, 0.1, 101, 1), 1);
 }
 
 Test(policy, small_reads_and_what_is_read_again_are_kept)

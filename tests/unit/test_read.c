@@ -243,7 +243,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x",
                                    .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
                                    .max_range_header = 3900, .flight_bytes = 1u << 20,
-                                   .connections = 8, .streaming = 8, .few = 8, .scattered = 8,
+                                   .connections = 8, .streaming = 8, .scattered = 8,
                                    .open = engine.apart ? 0 : 8, .idle = engine.apart || engine.busy_all ? 0 : 8,
                                    .far = engine.far,
                                    .streams = engine.streams, .young = engine.streams != 0, .warm = 8,
