@@ -267,7 +267,8 @@ def documented(tap, b):
     with tap.claim(f"the {len(lines)} commands of docs/tool.md do what they say"):
         assert len(lines) >= 9 and all(words[0] == "xhdf5" for words in lines), lines
         for words in lines:
-            b.tool(*[b.url("file.h5") if word == URL else word for word in words[1:]])
+            b.tool(*[b.url("file.h5") if word == URL else word for word in words[1:]],
+                   XHDF5_DISK_CACHE_DIR=str(b.directory / "disk"))
 
 
 def at_server(tap, kind):
