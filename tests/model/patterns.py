@@ -242,7 +242,7 @@ def text_of(model, name, pattern, threads):
 def runs(herd, model, files):
     """How many runs of each test end as they never should: {name: (such, others)}."""
     arguments = ["-model", "rc11.cat"] if model == "c11" else ["-optace", "true"]
-    done = subprocess.run([*herd, *arguments, *files], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([*herd, *arguments, *files], capture_output=True, text=True, timeout=900, check=False)
     seen = {name: (int(such), int(others))
             for name, such, others in re.findall(r"^Observation (\S+) \w+ (\d+) (\d+)$", done.stdout, re.M)}
     if len(seen) != len(files) or done.returncode:

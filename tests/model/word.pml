@@ -9,10 +9,12 @@
  * no page is held by a process that lives, each can be made EMPTY, and a READY one is whole; with WAKES_ONLY, where
  * nobody dies and no wait times out, none sleeps for ever.
  *
- * Not in here: sums (all must be right without them), HOT and META, budgets, several threads of one process. spin knows
- * sequential consistency alone: one step is seen by all at once. What weaker machines do is shadow.patterns' matter.
+ * With THREADS the actors are threads of one process, which does not die.
  *
- * FAULT: one of the names below; a model with a fault must fail (models.py). */
+ * Not in here: sums (all must be right without them), HOT and META, budgets. spin knows sequential consistency alone:
+ * one step is seen by all at once. What weaker machines do is shadow.patterns' matter.
+ *
+ * FAULT: one of the names below; a model with a fault must fail (word.py). */
 
 #define NONE            0
 #define LOOKS_ONCE      1  /* a reader does not load the word again */
@@ -63,7 +65,12 @@
 #define SEEN(w)  ((FAULT == NO_GENERATION) -> STATE(w) : GEN(w) | STATE(w))
 #define MAKE(w, state, owner, flags) (GEN(w) | (owner) << 4 | (flags) | (state))
 #define IS_LATER(w) (STATE(w) == CLAIMED && (w & LATER))
-#define ME (me | mine << 2)
+#ifdef THREADS
+#define SLOT 0
+#else
+#define SLOT me
+#endif
+#define ME (SLOT | mine << 2)
 /* Before each step the process may be killed. */
 #define STEP if :: deaths < DEATHS -> goto killed :: skip fi
 
@@ -299,9 +306,13 @@ proctype actor(byte me)
     byte p, n, i, ops, mine;
     bit a, b, ok, woken, good, take, writes;
 begins:
+#ifdef THREADS
+    atomic { locked[0] = 1; epoch[0] = 1; mine = 1 }
+#else
     atomic { STEP; locked[me] = 1; mine = epoch[me] + 1 }
 #if FAULT != EPOCH_LATE
     atomic { STEP; epoch[me] = mine }
+#endif
 #endif
     do
     :: ops < OPS ->

@@ -21,6 +21,7 @@ WHOLE = {
     "two processes, a death": "-DOPS=2",
     "three processes": "-DACTORS=3 -DOPS=1 -DDEATHS=0",
     "a unit of two pages, a death": "-DPAGES=2 -DOPS=1",
+    "two threads of a process": "-DTHREADS -DOPS=2 -DDEATHS=0",
     "no time-outs": f"-DOPS=2 {WAKES}",
     "three processes, no time-outs": f"-DACTORS=3 -DOPS=1 {WAKES}",
 }
