@@ -139,7 +139,7 @@ int xh_directory_open(const struct xh_options *o, int create)
         base = open(base_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         why = bad_dir(base, o);
     }
-    if (!why) {
+    if (!why && base >= 0) { /* bad_dir() says why it is not open */
         fd = open_layout(base, layout_dir(o->on_disk), create);
         why = fd < 0 && create ? strerror_r(errno, said, sizeof said) : bad_dir(fd, o);
     }

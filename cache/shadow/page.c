@@ -252,8 +252,9 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
         r.n++;
     if (r.n == 0)
         return 0;
-    if (r.n < want)
-        r.len = (size_t)((r.first + r.n) * XH_PAGE_BYTES - off);
+    const uint64_t n = r.n;
+    if (n < want)
+        r.len = (size_t)((r.first + n) * XH_PAGE_BYTES - off);
     ssize_t got = copy_pages(s, &r);
     if (got < 0) { /* the file is not damaged, but perhaps the disk */
         if (s->head.on_disk && errno == EIO)
@@ -262,7 +263,7 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
     }
 
     xh_page_fence();
-    for (uint64_t i = 0; i < r.n; i++) {
+    for (uint64_t i = 0; i < n; i++) {
         uint64_t idx = r.first + i, at = idx * XH_PAGE_BYTES, bytes = xh_page_bytes(s, idx);
         const uint8_t *page = place(s, &r, idx);
         if (!xh_page_end_read(s, idx, &seen[i], i * XH_PAGE_BYTES + bytes <= (uint64_t)got ? page : NULL))
