@@ -6,8 +6,8 @@
 
 /* Makes the page states and sums of |idx|'s block safe to touch. Returns 1, or 0 when there is no memory. */
 int xh_page_reserve(struct xh_shadow *s, uint64_t idx);
-/* Makes the page state and sum of |idx| safe to load, no more. On a disk a load from a hole takes no space, and nobody
- * who only looks is to wait for the disk's allocator. Returns as xh_page_reserve. */
+/* Makes the page state and sum of |idx| safe to load, no more. On a disk a load from a hole takes no space, and a
+ * mere look is not to wait for the disk's allocator. Returns as xh_page_reserve. */
 static inline int xh_page_look(struct xh_shadow *s, uint64_t idx)
 {
     return s->head.on_disk ? !xh_guard_broken(s->guard) : xh_page_reserve(s, idx);
