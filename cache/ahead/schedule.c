@@ -24,16 +24,11 @@ static uint64_t min64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t page_up(uint64_t off)
-{
-    return off / XH_PAGE_BYTES + (off % XH_PAGE_BYTES != 0);
-}
-
 /* The first page from |p| on that the stage neither has nor awaits whole. */
 static uint64_t behind_staged(struct xh_file *f, uint64_t p)
 {
     uint64_t to = xh_stage_until(f, p * XH_PAGE_BYTES);
-    return to >= f->size ? page_up(f->size) : to / XH_PAGE_BYTES;
+    return to >= f->size ? xh_page_up(f->size) : to / XH_PAGE_BYTES;
 }
 
 /* Claims what neither the disk nor anybody has of |r|; where |staged| counts, nor the stage. Returns 0 when no more
@@ -41,7 +36,7 @@ static uint64_t behind_staged(struct xh_file *f, uint64_t p)
  * share. */
 static int claim_range(struct xh_file *f, struct xh_range r, int meta, int staged, struct xh_runs *mine)
 {
-    for (uint64_t p = r.off / XH_PAGE_BYTES, end = page_up(r.off + r.len); p < end; p++) {
+    for (uint64_t p = r.off / XH_PAGE_BYTES, end = xh_page_up(r.off + r.len); p < end; p++) {
         if (staged && (p = behind_staged(f, p)) >= end)
             break;
         if (xh_disk_has(f->disk, p))

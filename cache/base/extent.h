@@ -8,6 +8,12 @@
 /* A page: an aligned unit of the origin, in which it is cached and counted. */
 #define XH_PAGE_BYTES 4096u
 
+/* Returns the index of the first page that begins at |off| or behind it. */
+static inline uint64_t xh_page_up(uint64_t off)
+{
+    return off / XH_PAGE_BYTES + (off % XH_PAGE_BYTES != 0);
+}
+
 struct xh_range { /* [off, off+len) */
     uint64_t off, len;
 };

@@ -248,7 +248,7 @@ static enum xh_claim claim(struct xh_shadow *s, uint64_t p, int meta)
 static void write_block(struct block *b)
 {
     struct xh_shadow *s = b->d->store;
-    uint64_t to = whole_end(b), end = (to + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES, n;
+    uint64_t to = whole_end(b), end = xh_page_up(to), n;
     for (uint64_t p = b->from / XH_PAGE_BYTES; p < end; p += n + (n == 0)) {
         uint64_t off = p * XH_PAGE_BYTES, bytes;
         enum xh_claim c = XH_CLAIM_MINE;

@@ -246,7 +246,7 @@ static enum xh_claim fetch(struct xh_localfs *n, int raw, uint64_t off, size_t l
     uint8_t mine[XH_READ_AROUND_BUFFER / XH_PAGE_BYTES] = {0};
     xh_read_around_around(&n->reach, off, len, n->size, &lo, &hi);
     uint64_t first = lo / XH_PAGE_BYTES, wanted = off / XH_PAGE_BYTES;
-    size_t count = (size_t)((hi + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES - first);
+    size_t count = (size_t)(xh_page_up(hi) - first);
     count = count < sizeof mine ? count : sizeof mine;
     enum xh_claim claim = xh_shadow_claim(n->shadow, wanted, !raw, NULL);
     if (claim != XH_CLAIM_MINE)

@@ -86,16 +86,11 @@ static struct xh_range bytes_of_run(const struct xh_file *f, struct xh_run run)
     return (struct xh_range){off, len};
 }
 
-static uint64_t page_up(uint64_t off)
-{
-    return off / XH_PAGE_BYTES + (off % XH_PAGE_BYTES != 0);
-}
-
 /* Gives up what the fetch still answers for in its range |i|. */
 static void drop_claims(struct xh_fetch *fe, size_t i)
 {
     const struct xh_range *r = &fe->t.ranges[i];
-    xh_arrive_end(fe->f, &fe->batch->runs, &fe->come[i], page_up(r->off + r->len));
+    xh_arrive_end(fe->f, &fe->batch->runs, &fe->come[i], xh_page_up(r->off + r->len));
 }
 
 /* Gives the reader the part of the bytes that was asked for. */
@@ -126,7 +121,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     size_t i = xh_range_at(fe->t.ranges, fe->t.nranges, off);
     const struct xh_range *r = &t->ranges[i];
     assert(off >= r->off && len <= r->len && off - r->off <= r->len - len);
-    if (fe->come[i].page >= page_up(r->off + r->len))
+    if (fe->come[i].page >= xh_page_up(r->off + r->len))
         return; /* dropped for want of space */
     if (xh_arrive(f, &fe->batch->runs, &fe->come[i], off, data, len)) {
         xh_trace(XH_T_READ, "nospace", "off=%llu", (unsigned long long)off);
@@ -184,7 +179,7 @@ uint64_t xh_fetch_promote(struct xh_file *f, uint64_t page)
         if (off < r->off || off - r->off >= r->len)
             continue;
         xh_replicas_promote(f->origin, &fe->t);
-        next = page_up(r->off + r->len);
+        next = xh_page_up(r->off + r->len);
     }
     pthread_mutex_unlock(&f->flights->lock);
     return next;

@@ -158,11 +158,11 @@ uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
 static void mark_came(struct xh_read_op *op, struct xh_mark *m, uint64_t to)
 {
     const struct xh_extent *e = op->asked; /* a read that holds something has one */
-    if (m->seen >= to || m->come.page >= (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES)
+    if (m->seen >= to || m->come.page >= xh_page_up(m->end))
         return;
     const uint8_t *from = (const uint8_t *)e->buf + (m->seen - e->off);
     if (xh_arrive(op->f, &op->held, &m->come, m->seen, from, (size_t)(to - m->seen)))
-        xh_arrive_end(op->f, &op->held, &m->come, (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES);
+        xh_arrive_end(op->f, &op->held, &m->come, xh_page_up(m->end));
     m->seen = to;
 }
 
@@ -176,11 +176,11 @@ void xh_op_over(struct xh_read_op *op, int whole)
 {
     const struct xh_extent *e = op->asked;
     struct xh_mark all = {.at = e->off, .end = e->off + e->len, .got = whole ? e->off + e->len : e->off, .seen = e->off,
-                          .come.page = (e->off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES};
+                          .come.page = xh_page_up(e->off)};
     struct xh_mark *m = op->nmarks ? op->marks : &all;
     for (size_t i = 0; op->held.n && i < (op->nmarks ? op->nmarks : 1); i++, m++) {
         /* A page that two marks have parts of is the first one's, which began it. */
-        uint64_t end = (m->end + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
+        uint64_t end = xh_page_up(m->end);
         mark_came(op, m, atomic_load_explicit(&m->got, memory_order_acquire));
         if (whole && m->come.begun && end * XH_PAGE_BYTES <= e->off + e->len)
             mark_came(op, m, end * XH_PAGE_BYTES);

@@ -13,7 +13,7 @@ static void hold(struct xh_read_op *op)
     const struct xh_extent *e = op->asked, *last = op->n ? &op->ext[op->n - 1] : NULL;
     uint64_t off = last ? last->off + last->len : e->off;
     uint64_t end = (e->off + e->len) / XH_PAGE_BYTES;
-    for (uint64_t p = (off + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES; op->keep && p < end; p++)
+    for (uint64_t p = xh_page_up(off); op->keep && p < end; p++)
         if (xh_shadow_claim_later(op->f->shadow, p, 0, 0, &op->f->counters) == XH_CLAIM_MINE &&
             xh_runs_add(&op->held, p)) {
             xh_shadow_forgo(op->f->shadow, p, 1);

@@ -75,6 +75,14 @@ static char *proved(const char *file, char *text)
     return strncmp(text, sum, SUM_BYTES) == 0 ? text + SUM_BYTES : NULL;
 }
 
+/* load(), of what |o| means: in the disk cache a hint that its sum proves. */
+static char *load_proved(const struct xh_options *o, int dirfd, const char *file, char buf[FILE_BYTES],
+                         char name[XH_NAME_BYTES])
+{
+    char *text = load(dirfd, file, buf, name);
+    return text && o->on_disk ? proved(file, text) : text;
+}
+
 static int shadow_there(int dirfd, const char *name)
 {
     struct stat st;
@@ -97,9 +105,7 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out
     int dirfd = xh_directory_open(o, 0);
     if (dirfd < 0)
         return 0;
-    char *text = load(dirfd, file, buf, name);
-    if (text && o->on_disk)
-        text = proved(file, text);
+    char *text = load_proved(o, dirfd, file, buf, name);
     if (text && shadow_there(dirfd, name)) {
         len = strlen(text);
         memcpy(out, text, len + 1);
@@ -115,9 +121,7 @@ int xh_shadow_last(const char *url, const struct xh_options *o, struct xh_shadow
     int there = 0;
     if (s && same && o->shadow && xh_store_url_hex(url, file + 2) == 0 &&
         (s->dirfd = xh_directory_open(o, 0)) >= 0) {
-        text = load(s->dirfd, file, buf, name);
-        if (text && o->on_disk)
-            text = proved(file, text);
+        text = load_proved(o, s->dirfd, file, buf, name);
         if ((there = text != NULL))
             memcpy(s->name, name, sizeof s->name);
         there = there && xh_store_describe_existing(s, o->on_disk) == 0 &&

@@ -129,7 +129,7 @@ static int set_numbers(struct xh_layout_head *h, uint64_t size, int on_disk)
     h->page_bytes = XH_PAGE_BYTES;
     h->unit_bytes = (uint32_t)unit;
     h->origin_bytes = size;
-    h->pages = (size + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
+    h->pages = xh_page_up(size);
     h->sums_off = h->header_bytes + xh_round_up(h->pages * 8, unit);
     h->data_off = h->sums_off + xh_round_up(h->pages * 8, unit);
     h->file_bytes = h->data_off + xh_round_up(size, unit);

@@ -37,7 +37,7 @@ static int part_of(const struct xh_unpacking *of, const struct xh_packed *t, uin
                    struct xh_runs *out)
 {
     struct xh_range r = range_of(t, frame);
-    uint64_t first = r.off / XH_PAGE_BYTES, end = (r.off + r.len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
+    uint64_t first = r.off / XH_PAGE_BYTES, end = xh_page_up(r.off + r.len);
     const struct xh_run *runs = of->runs->at;
     int rc = 0;
     for (size_t i = xh_count_before(k, of->runs->n, runs[k].first + runs[k].count <= first);
@@ -63,7 +63,7 @@ int xh_unpacking_leave(const struct xh_unpacking *of, const struct xh_packed *t,
 static uint8_t *place_of(const struct xh_unpacking *of, const struct xh_runs *part, struct xh_range r)
 {
     const struct xh_read_op *op = of->op;
-    uint64_t pages = (r.len + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES;
+    uint64_t pages = xh_page_up(r.len);
     if (op->reach || part->n != 1 || part->at[0].count != pages)
         return NULL;
     for (size_t i = 0; i < op->n && op->ext[i].off <= r.off; i++)

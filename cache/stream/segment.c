@@ -124,8 +124,7 @@ static int is_kept(struct xh_file *f, uint64_t page)
 
 struct xh_range xh_segment_whole(const struct xh_file *f, struct xh_range r)
 {
-    uint64_t off = r.off / XH_PAGE_BYTES * XH_PAGE_BYTES, end = r.off + r.len + XH_PAGE_BYTES - 1;
-    end = end / XH_PAGE_BYTES * XH_PAGE_BYTES;
+    uint64_t off = r.off / XH_PAGE_BYTES * XH_PAGE_BYTES, end = xh_page_up(r.off + r.len) * XH_PAGE_BYTES;
     end = end < f->size ? end : f->size;
     return f->disk ? (struct xh_range){off, end - off} : r;
 }

@@ -45,7 +45,7 @@ static struct xh_mark *mark(struct xh_read_op *op, uint64_t at, uint64_t got, ui
     struct xh_mark *m = op->marks ? &op->marks[op->nmarks++] : NULL;
     if (m)
         *m = (struct xh_mark){.at = at, .end = end, .got = got, .seen = at,
-                              .come.page = (at + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES};
+                              .come.page = xh_page_up(at)};
     return m;
 }
 
