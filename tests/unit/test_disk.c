@@ -16,32 +16,21 @@
 #include "shadow/impl.h"
 #include "shadow/objects.h"
 #include "shadow/shadow.h"
+#include "scratch.h"
 
 #define PAGE XH_PAGE_BYTES
 #define URL "https://h.example/d/f.h5"
 #define VALIDATOR "etag:\"1\""
 #define MIB (UINT64_C(1) << 20)
 
-static char dir[128];
-static struct xh_options opt;
-
-static void remove_dir(void)
-{
-    char cmd[300];
-    snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
-    (void)!system(cmd);
-}
-
 static void setup(void)
 {
-    snprintf(dir, sizeof dir, "/var/tmp/test-disk-%d", (int)getpid());
-    remove_dir();
-    xh_options_defaults(&opt);
+    scratch_begin("/var/tmp/test-disk");
     snprintf(opt.disk_cache_dir, sizeof opt.disk_cache_dir, "%s", dir);
     opt.disk_cache_bytes = 1u << 30;
 }
 
-TestSuite(disk, .init = setup, .fini = remove_dir, .timeout = 60);
+TestSuite(disk, .init = setup, .fini = scratch_end, .timeout = 60);
 
 /* ---- helpers ------------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 #include "shadow/image.h"
 #include "shadow/clock.h"
 #include "shadow/impl.h"
+#include "scratch.h"
 
 #define PAGE XH_PAGE_BYTES
 #define URL "https://user:pw@h.example/d/f.h5?token=secret"
@@ -22,26 +23,14 @@
 #define VALIDATOR "etag:\"1\""
 #define SIZE (1000 * PAGE + 10)
 
-static char dir[128];
-static struct xh_options opt;
-
-static void remove_dir(void)
-{
-    char cmd[300];
-    snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
-    (void)!system(cmd);
-}
-
 static void setup(void)
 {
-    snprintf(dir, sizeof dir, "/dev/shm/test-image-%d", (int)getpid());
-    remove_dir();
-    xh_options_defaults(&opt);
+    scratch_begin("/dev/shm/test-image");
     strcpy(opt.shadow_dir, dir);
     opt.shadow_budget_bytes = 1u << 30;
 }
 
-TestSuite(image, .init = setup, .fini = remove_dir, .timeout = 60);
+TestSuite(image, .init = setup, .fini = scratch_end, .timeout = 60);
 
 /* ---- helpers ------------------------------------------------------------------------------- */
 
@@ -387,7 +376,7 @@ static void damage(const char *path, enum damage how)
 Test(image, one_that_is_damaged_is_listed_with_its_flaw_and_can_be_removed)
 {
     for (int how = 0; how < DAMAGES; how++) {
-        remove_dir();
+        remove_dir(dir);
         damage(make_one(), (enum damage)how);
         struct seen l = list();
         cr_assert_eq(l.n, 1, "damage %d", how);
@@ -470,7 +459,7 @@ Test(image, scribbles_anywhere_never_harm_who_looks, .timeout = 120)
 {
     uint64_t seed = 42;
     for (int round = 0; round < 400; round++) {
-        remove_dir();
+        remove_dir(dir);
         const char *path = make_one();
         struct stat st;
         cr_assert_eq(stat(path, &st), 0);

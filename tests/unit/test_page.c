@@ -31,36 +31,20 @@
 #include "shadow/store.h"
 #include "shadow/sum.h"
 #include "shadow/page_state.h"
+#include "scratch.h"
 
 #define PAGE XH_PAGE_BYTES
 #define LASTS_S 60u /* no child outlives the test that ran into its own bound: the runner would wait for it */
 #define URL "https://h.example/d/f.h5?token=secret"
 
-static char dir[128];
-static struct xh_options opt;
-
-static void remove_dir(const char *path)
-{
-    char cmd[300];
-    snprintf(cmd, sizeof cmd, "rm -rf '%s'", path);
-    (void)!system(cmd);
-}
-
 static void setup(void)
 {
-    snprintf(dir, sizeof dir, "/dev/shm/test-page-%d", (int)getpid());
-    remove_dir(dir);
-    xh_options_defaults(&opt);
+    scratch_begin("/dev/shm/test-page");
     strcpy(opt.shadow_dir, dir);
     opt.shadow_budget_bytes = 1u << 30;
 }
 
-static void teardown(void)
-{
-    remove_dir(dir);
-}
-
-TestSuite(page, .init = setup, .fini = teardown, .timeout = 60);
+TestSuite(page, .init = setup, .fini = scratch_end, .timeout = 60);
 
 /* ---- helpers ------------------------------------------------------------------------------- */
 
