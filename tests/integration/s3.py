@@ -708,32 +708,34 @@ def amazon(tap, liar, r):
                     assert hosts() == {("its.s3.amazonaws.com", signed)}, hosts()
 
 
-def lies(tap):
+@contextlib.contextmanager
+def at_a_liar(tap):
+    """A server that lies, and a reader; at the end, whether he kept his secrets."""
     with tempfile.TemporaryDirectory(prefix="xh-s3-") as d:
         pathlib.Path(d, "tls").mkdir()
         r = Reader(pathlib.Path(d), "")
         with faults.Liar(r.file, tls=f"{d}/tls") as liar:
             r.cacert = liar.cacert
-            for part in (lying, temporary, metadata, amazon):
-                part(tap, liar, r)
+            yield liar, r
         r.kept_secrets(tap)
+
+
+def lies(tap):
+    with at_a_liar(tap) as (liar, r):
+        for part in (lying, temporary, metadata, amazon):
+            part(tap, liar, r)
 
 
 def no_signatures(tap):
     """A libcurl whose signatures S3 does not take."""
-    with tempfile.TemporaryDirectory(prefix="xh-s3-") as d:
-        pathlib.Path(d, "tls").mkdir()
-        r = Reader(pathlib.Path(d), "")
-        with faults.Liar(r.file, tls=f"{d}/tls") as liar:
-            r.cacert = liar.cacert
-            url, endpoint = "s3://ok/x.h5", {"AWS_ENDPOINT_URL_S3": liar.base}
-            with tap.claim("with keys a clear error, and no request"):
-                r.refused(url, "OSError", "makes no signatures for S3", "aws_no_sign_request", **endpoint, **KEYS)
-                assert not liar.requests(), liar.requests()
-            with tap.claim("without keys what is public is read"):
-                r.reads(url, **endpoint)
-                r.reads(url, XHDF5_AWS_NO_SIGN_REQUEST="on", **endpoint, **KEYS)
-        r.kept_secrets(tap)
+    with at_a_liar(tap) as (liar, r):
+        url, endpoint = "s3://ok/x.h5", {"AWS_ENDPOINT_URL_S3": liar.base}
+        with tap.claim("with keys a clear error, and no request"):
+            r.refused(url, "OSError", "makes no signatures for S3", "aws_no_sign_request", **endpoint, **KEYS)
+            assert not liar.requests(), liar.requests()
+        with tap.claim("without keys what is public is read"):
+            r.reads(url, **endpoint)
+            r.reads(url, XHDF5_AWS_NO_SIGN_REQUEST="on", **endpoint, **KEYS)
 
 
 def main():
