@@ -42,6 +42,8 @@ struct xh_above {
     void (*lost)(struct xh_file *f);
     /* 1: metadata is on its way, and it is this process that walks for all. */
     int (*walks)(struct xh_file *f);
+    /* 1: all of it has been asked for. */
+    int (*is_whole)(const struct xh_file *f);
     /* Raw data comes another way from now on: what is expected is asked for there. */
     void (*again)(struct xh_file *f);
     /* The read waits. watches: 1 when |waits| is to be called now and then meanwhile. */

@@ -170,6 +170,7 @@ static const struct xh_above above = {
     .arrived = xh_walk_arrived,
     .lost = xh_schedule_lost,
     .walks = xh_walk_is_ours,
+    .is_whole = xh_schedule_is_whole,
     .again = xh_sequence_again,
     .watches = xh_compressed_watches,
     .waits = waits,

@@ -195,7 +195,9 @@ int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *l
         return rtt * xh_link_round_trips(share, window, xh_link_is_young(load->arrived, load->sockets)) >
                opening + rtt * xh_link_round_trips((double)bytes, XH_LINK_FIRST_BYTES, 1);
     }
-    if (!a->stream && (double)load->waited_ns + foreseen(load->waiting, active) * rtt > opening)
+    /* A guess that takes several round trips is soon served by those that are there: they do not begin anew. */
+    int counts = !a->stream && (a->waited_ns || (double)bytes <= window);
+    if (counts && (double)load->waited_ns + foreseen(load->waiting, active) * rtt > opening)
         return 1;
     double busy = (rtt + (double)load->active_bytes / active / rate) / (active + 1);
     double drain = ((double)load->queued_requests * rtt + (double)load->queued_bytes / rate) / active;

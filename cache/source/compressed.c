@@ -222,7 +222,7 @@ void xh_compressed_note(struct xh_read_op *op, int over)
                             .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0)};
     int was = atomic_load_explicit(&b->used, memory_order_relaxed);
     xh_judge_weigh(&b->judge, &now, info.rtt_ns);
-    int looks = (op->bytes >= XH_BULK_BYTES || b->got_bytes >= MANY_BYTES) &&
+    int looks = (op->bytes >= XH_BULK_BYTES || b->got_bytes >= MANY_BYTES) && !f->above->is_whole(f) &&
                 wants_look(b, f, (double)info.second_bytes / 1e9, info.rtt_ns);
     apply(b);
     int is = atomic_load_explicit(&b->used, memory_order_relaxed);

@@ -147,6 +147,9 @@ Test(control, a_connection_is_opened_where_waiting_takes_longer)
         {50, 2, 0, 200 * MB, 0, 0, 1, 0, 1, 0, 0},
         {50, 1, 0, 1000, 1000, 1000, 0, 0, 0, 55, 0},           /* all have waited, and will, as long as opening takes */
         {50, 1, 0, 1000, 1000, 1000, 0, 0, 1, 56, 0},
+        {50, 1, 0, 1000, MB / 4, MB / 4, 0, 0, 1, 56, 0},       /* as one brings it in a round trip */
+        {0.1, 7, 0, 7 * MB / 8, MB / 8, MB / 8, 0, 0, 0, 1000, 0}, /* more takes several */
+        {0.1, 7, 0, 7 * MB / 8, MB / 8, MB / 8, 0, 0.1, 1, 1000, 0}, /* but a reader waits for it */
         {50, 2, 0, 1000, 1000, 1000, 0, 0, 0, 0, 2},      /* one round trip each */
         {50, 2, 0, 1000, 1000, 1000, 0, 0, 1, 0, 3},      /* the third one two */
         {50, 5, 0, 1000, 1000, 1000, 0, 0, 1, 0, 3},
