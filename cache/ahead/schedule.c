@@ -72,10 +72,22 @@ static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, c
 
 /* ---- of the file itself, or of the copy */
 
+/* 1 when these come to the shadow over as many connections as a stream has, which are opened with the first of them:
+ * later, what the reader wants next would wait for them. */
+static int are_wide(const struct xh_file *f, const struct xh_range *r, size_t n)
+{
+    uint64_t bytes = 0;
+    unsigned there;
+    for (size_t i = 0; i < n; i++)
+        bytes += r[i].len;
+    return xh_limits_wide(f, bytes, &there) != 0;
+}
+
 /* Fetches to the shadow what is kept there, and the rest to the stage. */
 static size_t fetch(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k)
 {
-    size_t kept = xh_policy_keeps_ahead(k, r, n), done = kept ? to_shadow(f, r, kept, k, 0) : 0;
+    size_t kept = xh_policy_keeps_ahead(k, r, n);
+    size_t done = kept ? to_shadow(f, r, kept, k, !k->meta && are_wide(f, r, kept)) : 0;
     return done == kept && kept < n ? kept + xh_stage_fetch(f, r + kept, n - kept) : done;
 }
 
@@ -85,8 +97,7 @@ static uint64_t in_turns(const struct xh_proposal *p, uint64_t bytes)
     return p->turns ? p->turns * bytes : bytes;
 }
 
-/* 1 when the run |p|, of which |r| is next, comes to the shadow over as many connections as a stream has. They are
- * opened with its first read: later, what the reader wants next would wait for them. */
+/* 1 when the run |p|, of which |r| is next, comes to the shadow like that, whatever |r| alone would. */
 static int is_wide(const struct xh_file *f, const struct xh_keeping *k, struct xh_range r, uint64_t stream_end,
                    const struct xh_proposal *p)
 {

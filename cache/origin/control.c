@@ -66,6 +66,8 @@ uint64_t xh_control_stands_for(double opening_ns, unsigned streams, unsigned mos
 #define SMALL_BYTES (256u << 10)
 /* Slow start doubles each round trip: a connection that is less than one behind is as good. */
 #define GROWN_TIMES 2
+/* One that is three behind takes longer for what it brings than the others take until they are free. */
+#define YOUNG_TIMES 8
 #define CROWD_LEAST 2u
 #define STREAM_BYTES (1u << 20) /* what is soon wanted of a stream that a reader waits for */
 #define TRIAL_NS 500e6
@@ -221,5 +223,5 @@ int xh_control_suits(const struct xh_lane *a, const struct xh_lane *b, const str
 
 int xh_control_is_too_young(const struct xh_lane *l, const struct xh_lane *best)
 {
-    return GROWN_TIMES * l->grown < best->grown;
+    return YOUNG_TIMES * l->grown < best->grown;
 }

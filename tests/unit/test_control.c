@@ -253,7 +253,7 @@ Test(control, young_connections_are_for_what_is_small_while_there_are_streams)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         cr_assert_eq(xh_control_suits(&table[i].a, &table[i].b, &table[i].r, table[i].streams), table[i].better,
                      "row %zu", i);
-    const struct xh_lane young = {.grown = 1e6}, soon = {.grown = 2e6}, grown = {.grown = 4e6};
+    const struct xh_lane young = {.grown = 0.4e6}, soon = {.grown = 0.5e6}, grown = {.grown = 4e6};
     cr_assert(xh_control_is_too_young(&young, &grown) && !xh_control_is_too_young(&soon, &grown));
     cr_assert_not(xh_control_is_too_young(&young, &young));
 }
