@@ -471,6 +471,9 @@ def lying(tap, liar, r):
             liar.reset()
             r.reads(f"s3://{fault}/x.h5", f"s3://{fault}/x.h5", **endpoint, **KEYS)
             assert sum(one["status"] in (301, 400) for one in asked(fault)) == 1, asked(fault)
+        with tap.claim(f"{fault}: the doctor looks for sidecars in that region too"):
+            out = r.run(TOOL, "doctor", "--quick", f"s3://{fault}/x.h5", XHDF5_SIDECAR="auto", **endpoint, **KEYS)[1]
+            assert "image" in out and "(status" not in out, out
     for fault, words in (("s3-regions", ("endpoint",)), ("s3-forged", ("endpoint",))):
         with tap.claim(f"{fault}: what leads nowhere ends, and says what to set"):
             liar.reset()

@@ -9,6 +9,7 @@
 #include <openssl/ssl.h>
 
 #include "../../cache/origin/handle.h"
+#include "../../cache/origin/s3.h"
 #include "tool.h"
 
 struct xh_dial {
@@ -244,4 +245,42 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
     a->tls_ms = times.tls_ms;
     a->first_ms = times.first_ms;
     snprintf(a->address, sizeof a->address, "%s", times.address);
+}
+
+int xh_dial_next(const struct xh_dial *d, const struct xh_url *named, const struct xh_url *at, unsigned hops,
+                 const struct xh_answer *a, struct xh_url **next, struct xh_err *err)
+{
+    const struct xh_reply *r = &a->reply;
+    struct xh_s3_error e;
+    xh_s3_error(a->said, strlen(a->said), &e);
+    const char *region = xh_s3_elsewhere(at, r, &e);
+    if (!region && !xh_reply_redirects(r))
+        return 0;
+    if (hops == XH_HOPS_MOST)
+        return xh_err_set(err, XH_E_PROTO, r->status, "%.200s: redirected more than %u times: a loop on the server",
+                          named->shown, XH_HOPS_MOST);
+    if (!region && !r->location[0])
+        return xh_err_set(err, XH_E_PROTO, r->status, "%.200s: a redirect without a Location", at->shown);
+    int rc = region ? xh_s3_in_region(at, region, next, err)
+                    : xh_proxy_follow(&d->c->proxies, at, r->location, next, err);
+    if (rc == 0)
+        xh_s3_follow(named, *next);
+    return rc ? rc : 1;
+}
+
+int xh_dial_follow(struct xh_dial *d, struct xh_url *named, const struct xh_question *q, struct xh_answer *a,
+                   struct xh_err *err)
+{
+    struct xh_url *at = xh_url_ref(named), *next = NULL;
+    int rc = 1;
+    for (unsigned hops = 0; rc == 1; hops++) {
+        xh_dial_ask(d, at, q, a);
+        rc = xh_dial_next(d, named, at, hops, a, &next, err);
+        if (rc == 1) {
+            xh_url_unref(at);
+            at = next;
+        }
+    }
+    xh_url_unref(at);
+    return rc;
 }

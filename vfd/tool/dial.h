@@ -1,8 +1,7 @@
-/* The doctor's own HTTP requests, one at a time, without engine and cache, and what they show of the path to the
- * server.
+/* The tool's own HTTP requests, one at a time, without engine and cache, and what they show of the path to the server.
  *
- * Connections are made as the engine makes them, with the same trust and credentials. But nothing is retried, no
- * redirect is followed, and each request is bounded in time and bytes: the server may be anyone. */
+ * Connections are made as the engine makes them, with the same trust and credentials. But nothing is retried, and each
+ * request is bounded in time and bytes: the server may be anyone. */
 #ifndef XH_DIAL_H
 #define XH_DIAL_H
 
@@ -63,7 +62,18 @@ struct xh_dial;
 struct xh_dial *xh_dial_new(const struct xh_caller *c);
 void xh_dial_free(struct xh_dial *d);
 
-/* Sends the request |q| for |u|. Blocks, at most most_ms and a second. */
+/* Sends the request |q| for |u|, and follows no redirect. Blocks, at most most_ms and a second. */
 void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_question *q, struct xh_answer *out);
+
+/* Where |a|, the answer of |at|, sends its reader by a redirect or to another region of S3; |hops| of these led from
+ * |named| to |at|. Returns 1 with |*next|, 0: the answer is the last one, or a negative code: it leads nowhere. Owns:
+ * the caller unrefs |*next|. */
+int xh_dial_next(const struct xh_dial *d, const struct xh_url *named, const struct xh_url *at, unsigned hops,
+                 const struct xh_answer *a, struct xh_url **next, struct xh_err *err);
+
+/* xh_dial_ask for |named|, and then wherever the answers lead. Returns 0 with the last one in |out|, or a negative code,
+ * with the one that leads nowhere. */
+int xh_dial_follow(struct xh_dial *d, struct xh_url *named, const struct xh_question *q, struct xh_answer *out,
+                   struct xh_err *err);
 
 #endif

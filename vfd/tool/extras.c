@@ -1,5 +1,4 @@
 /* The doctor's check of the sidecars, and of whether the file can be changed. Reading needs neither. */
-#include "../../cache/origin/s3.h"
 #include "extras.h"
 
 #include <inttypes.h>
@@ -34,7 +33,7 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
                       struct xh_answer *a)
 {
     struct xh_err err = {0};
-    struct xh_url *at = NULL, *next = NULL;
+    struct xh_url *at = NULL;
     struct xh_question asked = *q;
     char *text = NULL, *destination = NULL;
     if (strpbrk(d->named->text, "?#") || asprintf(&text, "%s%s", d->named->text, suffix) < 0)
@@ -46,15 +45,7 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
         return -1;
     }
     asked.destination = destination;
-    xh_dial_ask(d->dial, at, &asked, a);
-    for (unsigned hops = 0; hops < XH_HOPS_MOST && xh_reply_redirects(&a->reply); hops++) {
-        if (!a->reply.location[0] || xh_proxy_follow(&d->caller.proxies, at, a->reply.location, &next, &err))
-            break;
-        xh_s3_follow(d->named, next);
-        xh_url_unref(at);
-        at = next;
-        xh_dial_ask(d->dial, at, &asked, a);
-    }
+    xh_dial_follow(d->dial, at, &asked, a, &err); /* what leads nowhere is the answer then */
     xh_url_unref(at);
     free(destination);
     return 0;

@@ -63,31 +63,9 @@ static void asker_free(struct asker *k)
 /* Asks |q| at |from|, and where that sends it. Returns 0 with the reply in k->a, or a negative code. */
 static int ask(struct asker *k, struct xh_url *from, const struct xh_question *q, struct xh_err *err)
 {
-    struct xh_url *at = xh_url_ref(from), *next = NULL;
-    struct xh_answer *a = k->a;
-    struct xh_s3_error e;
-    int rc = 0;
-    for (unsigned hops = 0; rc == 0; hops++) {
-        k->b.len = 0;
-        xh_dial_ask(k->dial, at, q, a);
-        xh_s3_error(a->said, strlen(a->said), &e);
-        const char *region = xh_s3_elsewhere(at, &a->reply, &e);
-        if (!xh_reply_redirects(&a->reply) && !region)
-            break;
-        if (hops == XH_HOPS_MOST)
-            rc = xh_err_set(err, XH_E_PROTO, a->reply.status, "%.200s: redirected more than %u times", from->shown,
-                            XH_HOPS_MOST);
-        else if (region)
-            rc = xh_s3_in_region(at, region, &next, err);
-        else
-            rc = xh_proxy_follow(&k->c.proxies, at, a->reply.location, &next, err);
-        if (rc == 0)
-            xh_s3_follow(from, next);
-        xh_url_unref(at);
-        at = next;
-        next = NULL;
-    }
-    xh_url_unref(at);
+    const struct xh_answer *a = k->a;
+    k->b.len = 0;
+    int rc = xh_dial_follow(k->dial, from, q, k->a, err);
     if (rc == 0 && !a->reply.over)
         rc = xh_err_set(err, a->end == XH_NET_CONNECT_TIMEOUT ? XH_E_TIMEOUT : XH_E_NET, 0, "%.200s: %.300s",
                         from->shown, a->why[0] ? a->why : "no reply");

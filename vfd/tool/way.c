@@ -236,44 +236,15 @@ static enum xh_state to_login(struct doctor *d, const struct xh_url *next)
     return XH_STATE_FAILED;
 }
 
-/* The region where the bucket lies, if the first reply says that it is another. |e| may keep it. */
-static const char *other_region(const struct doctor *d, struct xh_s3_error *e)
-{
-    xh_s3_error(d->first.said, strlen(d->first.said), e);
-    return xh_s3_elsewhere(d->at, &d->first.reply, e);
-}
-
-/* Where the first reply leads. Returns 0, or a negative code. */
-static int follow(struct doctor *d, struct xh_url **next, struct xh_err *err)
-{
-    struct xh_s3_error e;
-    const char *region = other_region(d, &e);
-    if (region)
-        return xh_s3_in_region(d->at, region, next, err);
-    if (!d->first.reply.location[0])
-        return xh_err_set(err, XH_E_PROTO, 0, "no Location");
-    int rc = xh_proxy_follow(&d->caller.proxies, d->at, d->first.reply.location, next, err);
-    if (rc == 0)
-        xh_s3_follow(d->named, *next);
-    return rc;
-}
-
 enum xh_state xh_doctor_redirects(struct doctor *d)
 {
     struct xh_report *r = &d->report;
     struct xh_err err = {0};
+    struct xh_url *next = NULL;
     unsigned hops = 0;
-    struct xh_s3_error e;
-    for (; xh_reply_redirects(&d->first.reply) || other_region(d, &e); hops++) {
-        struct xh_url *next = NULL;
+    int leads;
+    while ((leads = xh_dial_next(d->dial, d->named, d->at, hops, &d->first, &next, &err)) == 1) {
         char shown[1024];
-        if (hops == XH_HOPS_MOST || follow(d, &next, &err)) {
-            xh_report_say(r, "status %d leads nowhere: %s", d->first.reply.status,
-                          hops == XH_HOPS_MOST ? "a loop" : err.text);
-            xh_report_advise(r,
-                             "the server is set up wrongly; on XRootD redirectors http.desthttps yes keeps to https");
-            return XH_STATE_FAILED;
-        }
         int other = !xh_url_same_server(next, d->at);
         if (xh_login_is_host(d->o->login_hosts, next->server) && !xh_url_same_server(next, d->named)) {
             enum xh_state state = to_login(d, next);
@@ -284,6 +255,7 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
                       next->region ? next->region : "");
         xh_url_unref(d->at);
         d->at = next;
+        hops++;
         ask(d, d->at, 0, &d->first);
         if (d->first.end == XH_NET_UNTRUSTED)
             return untrusted(d, &d->first);
@@ -297,6 +269,11 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
             d->connect_ms = d->first.connect_ms;
         if (other && d->caller.token && d->caller.token->value && !xh_caller_trusts(&d->caller, d->at))
             xh_report_say(r, "(token and certificate do not go there: it is not in credential_hosts)");
+    }
+    if (leads < 0) {
+        xh_report_say(r, "status %d leads nowhere: %s", d->first.reply.status, err.text);
+        xh_report_advise(r, "the server is set up wrongly; on XRootD redirectors http.desthttps yes keeps to https");
+        return XH_STATE_FAILED;
     }
     xh_report_count(r, "hops", hops);
     if (hops)

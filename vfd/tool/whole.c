@@ -1,5 +1,4 @@
 /* Fetching whole files: see whole.h. */
-#include "../../cache/origin/s3.h"
 #include "whole.h"
 
 #include <errno.h>
@@ -62,7 +61,7 @@ static int judge(const struct xh_url *u, const struct xh_answer *a, const struct
 int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t *bytes, struct xh_err *err)
 {
     struct xh_caller c = {0};
-    struct xh_url *named = NULL, *at = NULL, *next = NULL;
+    struct xh_url *named = NULL;
     struct xh_dial *dial = NULL;
     struct sink s = {.fd = fd};
     const struct xh_question q = {.whole = 1, .most_bytes = UINT64_MAX, .body = write_piece, .ctx = &s};
@@ -73,31 +72,13 @@ int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t 
     struct xh_answer *a = calloc(1, sizeof *a);
     if (rc == 0 && !a)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a reply");
-    at = xh_url_ref(named);
-    for (unsigned hops = 0; rc == 0; hops++) {
-        xh_dial_ask(dial, at, &q, a);
-        int status = a->reply.status;
-        if (!xh_reply_redirects(&a->reply)) {
-            rc = judge(at, a, &s, err);
-            break;
-        }
-        if (hops == XH_HOPS_MOST)
-            rc = xh_err_set(err, XH_E_PROTO, status, "%.200s: redirected more than %u times", named->shown,
-                            XH_HOPS_MOST);
-        else
-            rc = xh_proxy_follow(&c.proxies, at, a->reply.location, &next, err);
-        if (rc == 0)
-            xh_s3_follow(named, next);
-        xh_url_unref(at);
-        at = next;
-        next = NULL;
-    }
+    rc = rc ? rc : xh_dial_follow(dial, named, &q, a, err);
+    rc = rc ? rc : judge(named, a, &s, err);
     if (rc == 0)
         *bytes = a->body_bytes;
     free(a);
     xh_dial_free(dial);
     xh_caller_free(&c);
-    xh_url_unref(at);
     xh_url_unref(named);
     return rc;
 }
