@@ -4,6 +4,7 @@
  * stays in memory once a request is over. */
 #include "handle.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -269,6 +270,15 @@ int xh_handle_is_near(const void *address)
     if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
         return a[12] == 169 && a[13] == 254;
     return IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) || memcmp(a, metadata, sizeof metadata) == 0;
+}
+
+int xh_handle_says_near(const char *address)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    if (inet_pton(AF_INET, address, &v4.sin_addr) == 1)
+        return xh_handle_is_near(&v4);
+    return inet_pton(AF_INET6, address, &v6.sin6_addr) == 1 && xh_handle_is_near(&v6);
 }
 
 enum xh_net xh_handle_net(int code)

@@ -37,6 +37,9 @@ void xh_handle_rest(void *easy, void *headers);
 /* 1 when |address|, a struct sockaddr, is link-local, or one of those that Amazon's metadata services have beside. */
 int xh_handle_is_near(const void *address);
 
+/* The same for |address| in numbers. */
+int xh_handle_says_near(const char *address);
+
 /* What |code| means. */
 enum xh_net xh_handle_net(int code);
 

@@ -114,8 +114,7 @@ void xh_libcurl_leave_resolver(void *easy, int leave)
 static int on_sent(void *ctx, char *remote, char *local, int remote_port, int local_port)
 {
     const struct xh_libcurl_sent *sent = ctx;
-    sent->tell(sent->ctx, (unsigned)local_port);
-    return CURL_PREREQFUNC_OK;
+    return sent->tell(sent->ctx, remote, (unsigned)local_port) ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
 }
 
 void xh_libcurl_on_sent(void *easy, struct xh_libcurl_sent *sent)
@@ -129,11 +128,13 @@ static int on_sent(CURL *easy, curl_infotype type, char *data, size_t len, void 
 {
     static const char tunnel[] = "CONNECT ";
     const struct xh_libcurl_sent *sent = ctx;
+    const char *remote = NULL;
     long port = 0;
     if (type != CURLINFO_HEADER_OUT || (len >= sizeof tunnel - 1 && memcmp(data, tunnel, sizeof tunnel - 1) == 0))
         return 0;
     curl_easy_getinfo(easy, CURLINFO_LOCAL_PORT, &port);
-    sent->tell(sent->ctx, (unsigned)port);
+    curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &remote);
+    sent->tell(sent->ctx, remote ? remote : "", (unsigned)port);
     return 0;
 }
 

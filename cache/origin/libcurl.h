@@ -46,9 +46,10 @@ void xh_libcurl_set_protocols(void *easy, int https);
 void xh_libcurl_keep_ca(void *easy, long s);
 
 /* Calls |tell| whenever the handle is connected to the server, through a proxy's tunnel where there is one, and its
- * request goes out. |port| is this side's. Owns: |sent| outlives the handle. */
+ * request goes out. |port| is this side's, |address| the other's. If |tell| returns -1, the request is not sent; an
+ * older libcurl has sent it by then. Owns: |sent| outlives the handle. */
 struct xh_libcurl_sent {
-    void (*tell)(void *ctx, unsigned port);
+    int (*tell)(void *ctx, const char *address, unsigned port);
     void *ctx;
 };
 void xh_libcurl_on_sent(void *easy, struct xh_libcurl_sent *sent);

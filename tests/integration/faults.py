@@ -124,19 +124,21 @@ FAILED = {
 
 
 class Liar:
-    """tests/support/liar.py on |file|, with TLS or without. Ends with its stdin."""
+    """tests/support/liar.py on |file|, with TLS or without, at |host|. Ends with its stdin."""
 
-    def __init__(self, file, tls=None):
-        self.argv = [sys.executable, harness.TOP / "tests/support/liar.py", file, *(["--tls", tls] if tls else [])]
+    def __init__(self, file, tls=None, host="127.0.0.1", port=0):
+        self.argv = [sys.executable, harness.TOP / "tests/support/liar.py", file, "--host", host, "--port", port,
+                     *(["--tls", tls] if tls else [])]
+        self.host = host
         self.scheme = "https" if tls else "http"
 
     def __enter__(self):
         self.process = subprocess.Popen([str(a) for a in self.argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True)
         facts = dict(re.findall(r"(\w+)=(\S+)", self.process.stdout.readline()))
-        self.base = f"{self.scheme}://127.0.0.1:{facts['port']}"
-        self.other = f"{self.scheme}://127.0.0.1:{facts['other']}"
-        self.http = f"http://127.0.0.1:{facts['http']}"
+        self.base = f"{self.scheme}://{self.host}:{facts['port']}"
+        self.other = f"{self.scheme}://{self.host}:{facts['other']}"
+        self.http = f"http://{self.host}:{facts['http']}"
         self.cacert = facts.get("cacert", "")
         return self
 

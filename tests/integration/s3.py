@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """S3: a real server that verifies signatures (versitygw, which containers/extras brings), and one that lies. TAP.
 
-Usage: s3.py versitygw|liar
+Usage: s3.py versitygw|liar|near
 
 What comes out of the reader, what it keeps and what the server notes is searched for secrets in the end.
 """
@@ -729,6 +729,27 @@ def lies(tap):
             part(tap, liar, r)
 
 
+ALONE = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c",
+         "ip link set lo up && ip addr add 169.254.169.254/32 dev lo && exec \"$@\"", "sh"]
+
+
+def near(tap):
+    """A metadata service at its own address, on a network that has nothing else."""
+    if harness.run([*ALONE, "true"], harness.clean_env())[0]:
+        return tap.skip("a connection that is open", "no network of one's own can be made here")
+    os.execvp(ALONE[0], [*ALONE, sys.executable, __file__, "alone"])
+
+
+def alone(tap):
+    with at_a_liar(tap) as (liar, r), faults.Liar(r.file, host="169.254.169.254", port=80) as service:
+        with tap.claim("no redirect leads to a link-local address over a connection that the program's own URL opened"):
+            own = f"{service.base}/ok/x.h5"
+            first, then = r.read(own, f"{liar.http}/redirect-near/x.h5")
+            assert first == r.right, first
+            assert then[0] == "PermissionError" and "link-local" in then[1], then
+            assert not any("latest" in path for path in service.requests()), service.requests()
+
+
 def no_signatures(tap):
     """A libcurl whose signatures S3 does not take."""
     with at_a_liar(tap) as (liar, r):
@@ -746,7 +767,7 @@ def main():
     if harness.libcurl() < (7, 88):
         no_signatures(tap)
         return tap.done()
-    {"versitygw": versitygw, "liar": lies}[sys.argv[1]](tap)
+    {"versitygw": versitygw, "liar": lies, "near": near, "alone": alone}[sys.argv[1]](tap)
     return tap.done()
 
 
