@@ -1,7 +1,9 @@
 """What server/serve can start: each kind's program, the users it runs as, and its configuration, filled in."""
 import collections
+import contextlib
 import os
 import pathlib
+import random
 import re
 import secrets
 import socket
@@ -18,10 +20,15 @@ def write_config(template, out, words):
 
 
 def free_port(addr):
+    """A port that nobody has now. It lies below those that the kernel gives to whoever asks for any, and to
+    connections: else one of these may take it before the server does."""
+    lowest = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     family = socket.AF_INET6 if ":" in addr else socket.AF_INET
-    with socket.socket(family) as s:
-        s.bind((addr, 0))
-        return s.getsockname()[1]
+    for port in [*random.sample(range(lowest // 2, lowest), 100), 0]:   # 0: any, where those are not to be had
+        with socket.socket(family) as s, contextlib.suppress(OSError):
+            s.bind((addr, port))
+            return s.getsockname()[1]
+    raise OSError(f"no port is free at {addr}")
 
 
 # Each fills in its configuration and returns (commands, what the state has beside the usual).

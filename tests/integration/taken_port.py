@@ -36,6 +36,10 @@ def starts_elsewhere(kind, top):
 
 def main():
     tap = harness.Tap()
+    with tap.claim("a port that was looked for is none of those that the kernel gives to others meanwhile"):
+        low, high = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+        got = [harness.free_port() for _ in range(20)]
+        assert not any(low <= port <= high for port in got), got
     for kind in harness.serve().KINDS:
         with tempfile.TemporaryDirectory(prefix="xh-taken-") as top, tap.claim(kind):
             os.chmod(top, 0o755)

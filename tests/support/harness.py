@@ -124,9 +124,7 @@ def why_no_link():
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    return serve().free_port("127.0.0.1")
 
 
 def wait_for(true, what, seconds=20):
