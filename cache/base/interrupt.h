@@ -7,6 +7,7 @@
 #ifndef XH_INTERRUPT_H
 #define XH_INTERRUPT_H
 
+#include <pthread.h>
 #include <stdint.h>
 
 #include "err.h"
@@ -24,11 +25,14 @@ struct xh_wait {
     int asked;
 };
 
-/* 1 when a wait of this thread might be interrupted, and so has to wake up now and then. */
-int xh_interrupt_may(void);
-
 /* 1 when |w| is to end. Asks no more often than every XH_INTERRUPT_LOOK_MS. No lock is held. */
 int xh_interrupted(struct xh_wait *w);
+
+/* Waits on |c|, made by xh_cond_init, until it is signalled or xh_now_ns() reaches |until_ns| (XH_NO_END: never), but
+ * no longer than until |w| is to be asked again. |lock| is held before and after, and not while it asks. Returns 1 when
+ * |w| is to end. A wait may end early without a reason. */
+#define XH_NO_END UINT64_MAX
+int xh_interrupt_wait(struct xh_wait *w, pthread_cond_t *c, pthread_mutex_t *lock, uint64_t until_ns);
 
 /* Sets |err|. Returns XH_E_INTR. */
 int xh_interrupt_error(struct xh_err *err, const char *shown);

@@ -229,18 +229,10 @@ static int same_options(const struct xh_options *a, const struct xh_options *b)
 static int wait_for(struct expected *e)
 {
     struct xh_wait w = {0};
-    int ends = 0;
-    while (e->state == OPENING && !ends) {
-        if (!xh_interrupt_may()) {
-            pthread_cond_wait(&all.news, &all.lock);
-            continue;
-        }
-        xh_cond_wait_until(&all.news, &all.lock, xh_now_ns() + XH_INTERRUPT_LOOK_NS);
-        pthread_mutex_unlock(&all.lock);
-        ends = xh_interrupted(&w);
-        pthread_mutex_lock(&all.lock);
-    }
-    return ends && e->state == OPENING;
+    while (e->state == OPENING)
+        if (xh_interrupt_wait(&w, &all.news, &all.lock, XH_NO_END))
+            return e->state == OPENING;
+    return 0;
 }
 
 int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,

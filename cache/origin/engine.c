@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/now.h"
+#include "base/interrupt.h"
 #include "base/process.h"
 #include "base/thread.h"
 #include "base/waits.h"
@@ -57,9 +57,9 @@ void xh_engine_wait(void)
     pthread_cond_wait(&announced, &lock);
 }
 
-void xh_engine_wait_for(unsigned ms)
+int xh_engine_wait_with(struct xh_wait *w, uint64_t until_ns)
 {
-    xh_cond_wait_until(&announced, &lock, xh_now_ns() + ms * UINT64_C(1000000));
+    return xh_interrupt_wait(w, &announced, &lock, until_ns);
 }
 
 void xh_engine_announce(void)

@@ -15,6 +15,7 @@
 
 #define XH_THREADS_MAX 16
 
+struct xh_wait;
 struct xh_wire;
 struct xh_wire_events;
 
@@ -53,7 +54,7 @@ void xh_engine_unlock(void);
 
 /* Waits until someone calls xh_engine_announce; lock held before and after. */
 void xh_engine_wait(void);
-void xh_engine_wait_for(unsigned ms); /* no longer than that */
+int xh_engine_wait_with(struct xh_wait *w, uint64_t until_ns); /* as xh_interrupt_wait */
 void xh_engine_announce(void);
 
 /* Number that changes in a fork's child: what an older engine owned is not ours. 0: no engine. */

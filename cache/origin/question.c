@@ -134,15 +134,12 @@ static void wait_patiently(struct xh_origin *o, struct xh_wait *w, unsigned ms)
 {
     struct xh_err err;
     unsigned most = ms == 0 && o->patience ? PATIENCE_LOOK_MS : ms;
-    if (xh_interrupt_may() && (most == 0 || most > XH_INTERRUPT_LOOK_MS))
-        most = XH_INTERRUPT_LOOK_MS;
-    if (most == 0)
-        xh_engine_wait();
-    else
-        xh_engine_wait_for(most);
-    xh_engine_unlock();
-    int over = o->patience && o->patience->ends(o->patience->ctx), interrupted = !over && xh_interrupted(w);
-    xh_engine_lock();
+    int interrupted = xh_engine_wait_with(w, most ? xh_now_ns() + most * UINT64_C(1000000) : XH_NO_END), over = 0;
+    if (o->patience) {
+        xh_engine_unlock();
+        over = o->patience->ends(o->patience->ctx);
+        xh_engine_lock();
+    }
     if (interrupted)
         xh_interrupt_error(&err, o->url->shown);
     else if (over)

@@ -166,7 +166,8 @@ static void mark_came(struct xh_read_op *op, struct xh_mark *m, uint64_t to)
     m->seen = to;
 }
 
-void xh_op_look(struct xh_read_op *op)
+/* What has come of |op|'s marks since the last look goes to the shadow, as far as |op| holds it. */
+static void look(struct xh_read_op *op)
 {
     for (size_t i = 0; op->held.n && i < op->nmarks; i++)
         mark_came(op, &op->marks[i], atomic_load_explicit(&op->marks[i].got, memory_order_acquire));
@@ -195,43 +196,36 @@ void xh_op_over(struct xh_read_op *op, int whole)
 
 /* ---- waiting */
 
-/* Lock held; lets go of it meanwhile. While it is not known how fast the link is, or something is held, now and then
- * to see how much has come. */
-static void wait_a_while(struct xh_read_op *op)
+/* While it is not known how fast the link is, or something is held, looks now and then how much has come. Returns 1
+ * when |w| is to end. Lock held; lets go of it meanwhile. */
+static int wait_a_while(struct xh_read_op *op, struct xh_wait *w)
 {
     int watches = op->f->above->watches(op);
-    if (!watches && !op->held.n) {
-        if (xh_interrupt_may())
-            xh_cond_wait_until(&op->idle, &op->lock, xh_now_ns() + XH_INTERRUPT_LOOK_NS);
-        else
-            pthread_cond_wait(&op->idle, &op->lock);
-        return;
-    }
-    if (xh_cond_wait_until(&op->idle, &op->lock, xh_now_ns() + LOOK_EVERY_NS))
-        return;
+    uint64_t look_ns = watches || op->held.n ? xh_now_ns() + LOOK_EVERY_NS : XH_NO_END;
+    int ends = xh_interrupt_wait(w, &op->idle, &op->lock, look_ns);
+    if (look_ns == XH_NO_END || xh_now_ns() < look_ns)
+        return ends;
     pthread_mutex_unlock(&op->lock);
     if (watches)
         op->f->above->waits(op);
-    xh_op_look(op);
+    look(op);
     pthread_mutex_lock(&op->lock);
+    return ends;
 }
 
 /* What is on its way for a read that is interrupted is cancelled; the buffers are the engine's until that is done. What
  * was about to be submitted then is cancelled the next time. Lock held; lets go of it meanwhile. */
-static void interrupt(struct xh_read_op *op, struct xh_wait *w)
+static void interrupt(struct xh_read_op *op)
 {
     struct xh_err err;
-    if (!op->pending || !xh_interrupt_may())
-        return;
     pthread_mutex_unlock(&op->lock);
-    if (!op->interrupted && xh_interrupted(w)) {
+    if (!op->interrupted) {
         op->interrupted = 1;
         xh_interrupt_error(&err, op->f->url_shown);
         xh_op_fail(op, &err);
         xh_trace(XH_T_READ, "interrupted", "off=%llu", (unsigned long long)op->asked->off);
     }
-    if (op->interrupted)
-        op->f->above->interrupt(op);
+    op->f->above->interrupt(op);
     pthread_mutex_lock(&op->lock);
 }
 
@@ -241,14 +235,13 @@ int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
     pthread_mutex_lock(&op->lock);
     if (op->pending) {
         uint64_t entered = xh_account_enter(op->f->account, XH_NETWORK);
-        while (op->pending) {
-            wait_a_while(op);
-            interrupt(op, &w);
-        }
+        while (op->pending)
+            if ((wait_a_while(op, &w) || op->interrupted) && op->pending)
+                interrupt(op);
         op->served.waited_ns += xh_account_leave(op->f->account, XH_NETWORK, entered);
     }
     pthread_mutex_unlock(&op->lock);
-    xh_op_look(op); /* the read may wait for others next */
+    look(op); /* the read may wait for others next */
     if (rc == 0 && op->err.code && err)
         *err = op->err;
     return rc ? rc : op->err.code;

@@ -112,9 +112,6 @@ int xh_op_take_lost(struct xh_read_op *op, uint64_t *bytes);
 
 /* Waits until nothing is pending. Returns |rc|, or where that is 0 the first error of what was. */
 int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err);
-
-/* What has come of |op|'s marks since the last look goes to the shadow, as far as |op| holds it. */
-void xh_op_look(struct xh_read_op *op);
 /* The same for the last time; |whole|: all has come. The rest of what |op| holds is given up; then it holds nothing. */
 void xh_op_over(struct xh_read_op *op, int whole);
 

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/interrupt.h"
 #include "base/now.h"
 #include "origin/loop.h"
 #include "base/waits.h"
@@ -26,9 +27,10 @@ int clock_gettime(clockid_t id, struct timespec *t)
 static void engine_waits(void)
 {
     struct xh_options o;
+    struct xh_wait w = {0};
     xh_options_defaults(&o);
     cr_assert_eq(xh_loop_enter(&o, NULL), 0);
-    xh_engine_wait_for(20);
+    xh_engine_wait_with(&w, xh_now_ns() + 20000000u);
     xh_engine_unlock();
 }
 
