@@ -125,7 +125,9 @@ static int names_of(struct cursor c, struct xh_names *out)
     return c.p && c.left == 4; /* a checksum */
 }
 
-uint64_t xh_mapping_collection(const void *p, size_t len)
+/* Returns the length of the global heap collection that begins with the |len| bytes at |p|, or 0 when none begins
+ * there. */
+static uint64_t collection(const void *p, size_t len)
 {
     struct cursor c = {p, len};
     if (len < HEAD_BYTES || memcmp(p, "GCOL\1", 5) != 0)
@@ -142,7 +144,7 @@ static void forget(struct xh_names *out)
 
 size_t xh_mapping_next(const void *p, size_t len, size_t *at, struct xh_names *out)
 {
-    if (len < HEAD_BYTES || xh_mapping_collection(p, len) != len || *at > len)
+    if (len < HEAD_BYTES || collection(p, len) != len || *at > len)
         return 0;
     size_t from = *at ? *at : HEAD_BYTES;
     struct cursor c = {(const uint8_t *)p + from, len - from};
@@ -164,7 +166,7 @@ size_t xh_mapping_next(const void *p, size_t len, size_t *at, struct xh_names *o
 
 const uint8_t *xh_mapping_saw(struct xh_mapping_seen *s, uint64_t at, const void *p, size_t len, size_t *bytes)
 {
-    uint64_t whole = xh_mapping_collection(p, len);
+    uint64_t whole = collection(p, len);
     if (whole && whole <= len) {
         *bytes = (size_t)whole;
         return p;

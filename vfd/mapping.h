@@ -16,10 +16,6 @@ struct xh_names {
     size_t bytes, n;
 };
 
-/* Returns the length of the global heap collection that begins with the |len| bytes at |p|, or 0 when none begins
- * there. */
-uint64_t xh_mapping_collection(const void *p, size_t len);
-
 /* Fills |out|, which is empty, with the names of the next mapping in the collection |p|, of |len| bytes. |*at| is 0 at
  * first; the call moves it behind the mapping. A mapping within the same file is left out, and so is a name that HDF5
  * makes from a pattern. A file whose lengths are not stored in eight bytes gives no names.

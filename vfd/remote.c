@@ -86,11 +86,6 @@ int xh_remote_refuse(struct xh_h5 *h5, const char *url, const char *what)
     return xh_fail_cache(h5, &err);
 }
 
-int xh_remote_refuse_open(struct xh_remote *r, const char *what)
-{
-    return xh_remote_refuse(r->h5, r->shown, what);
-}
-
 int xh_remote_refuse_flags(const char *url, unsigned flags, struct xh_err *err)
 {
     if (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_EXCL))
@@ -342,7 +337,7 @@ int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, co
     if (r->unopened)
         return xh_fail_cache(r->h5, r->unopened);
     if (!r->edit || r->stands_in)
-        return xh_remote_refuse_open(r, "write to a URL");
+        return xh_remote_refuse(r->h5, r->shown, "write to a URL");
     int rc = xh_edit_write(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : XH_EDIT_META, addr, buf, size, &err);
     if (rc == 0 && !r->local_sources && (raw != XH_REMOTE_RAW || r->pages))
         rc = note_header(r, addr, size, buf, &err);

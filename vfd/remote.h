@@ -126,6 +126,5 @@ void xh_remote_stats(struct xh_remote *r, struct xh_stats *out);
 
 /* Pushes an error that |what| cannot be done with a URL. Returns -1. */
 int xh_remote_refuse(struct xh_h5 *h5, const char *url, const char *what);
-int xh_remote_refuse_open(struct xh_remote *r, const char *what);
 
 #endif

@@ -65,7 +65,9 @@ static int is_super(const unsigned char *p, size_t n)
     return n >= OLD_FLAGS_AT + 4 && memcmp(p, signature, sizeof signature) == 0;
 }
 
-size_t xh_super_plain(unsigned char *p, size_t n)
+/* If |p| begins with a superblock, clears the flags that a writer has it open. Returns the superblock's length, or
+ * how much of it matters; 0 when it is none that is known. Pure. */
+static size_t plain(unsigned char *p, size_t n)
 {
     if (!is_super(p, n) || p[8] > 3)
         return 0;
@@ -122,7 +124,7 @@ void xh_edit_super(struct xh_edit *e)
         if (!is_super(p, n))
             continue;
         e->super_off = off;
-        e->super_len = xh_super_plain(p, n);
+        e->super_len = plain(p, n);
         return;
     }
 }
@@ -130,5 +132,5 @@ void xh_edit_super(struct xh_edit *e)
 void xh_edit_plain(const struct xh_edit *e, uint64_t off, void *buf, uint64_t len)
 {
     if (e->super_len && e->super_off >= off && e->super_off - off < len)
-        xh_super_plain((unsigned char *)buf + (e->super_off - off), (size_t)(len - (e->super_off - off)));
+        plain((unsigned char *)buf + (e->super_off - off), (size_t)(len - (e->super_off - off)));
 }

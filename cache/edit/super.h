@@ -10,11 +10,7 @@ void xh_edit_super(struct xh_edit *e);
 /* Returns 1 when the file is as long as its superblock says. HDF5 also flushes files that it has just begun to make. */
 int xh_edit_is_whole(struct xh_edit *e);
 
-/* If the superblock begins in |buf|, the file's |len| bytes at |off|, clears its flags there (xh_super_plain). */
+/* If the superblock begins in |buf|, the file's |len| bytes at |off|, clears its flags there. */
 void xh_edit_plain(const struct xh_edit *e, uint64_t off, void *buf, uint64_t len);
-
-/* If |p| begins with a superblock, clears the flags that a writer has it open. Returns the superblock's length, or
- * how much of it matters; 0 when it is none that is known. Pure. */
-size_t xh_super_plain(unsigned char *p, size_t n);
 
 #endif

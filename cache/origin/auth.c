@@ -23,7 +23,8 @@
 #include "s3.h"
 #include "url.h"
 
-int xh_auth_open(const char *path, int named, struct stat *st, const char **why)
+/* Opens |path| as xh_auth_read. Returns the descriptor, or -1 with |*why| set. */
+static int open_own(const char *path, int named, struct stat *st, const char **why)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (named ? 0 : O_NOFOLLOW));
     if (fd < 0) {
@@ -47,7 +48,7 @@ int xh_auth_open(const char *path, int named, struct stat *st, const char **why)
 char *xh_auth_read(const char *path, int named, int private_, size_t most, size_t *len, const char **why)
 {
     struct stat st;
-    int fd = xh_auth_open(path, named, &st, why);
+    int fd = open_own(path, named, &st, why);
     if (fd < 0)
         return NULL;
     char *text = calloc(1, most + 2);
@@ -87,7 +88,7 @@ static const char *pem_fault(const char *path, int named, int is_key)
     const char *why;
     X509 *x = NULL;
     EVP_PKEY *key = NULL;
-    int fd = xh_auth_open(path, named, &st, &why);
+    int fd = open_own(path, named, &st, &why);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (!f && fd >= 0) {
         close(fd);

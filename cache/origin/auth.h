@@ -118,13 +118,10 @@ int xh_auth_reader(const struct xh_url *u, const struct xh_token *t, const struc
 
 /* ---- for the files of auth alone */
 
-/* Opens |path| without waiting for a FIFO's writer, and checks type and owner; |named|: the user
- * pointed at it, so it may be a link, or root's. Returns the descriptor, or -1 with |*why| set. */
-struct stat;
-int xh_auth_open(const char *path, int named, struct stat *st, const char **why);
-
-/* Reads such a file of at most |most| bytes; |private_|: other users must have no access. Returns its text, with a NUL
- * behind it, and sets |*len|; NULL: |*why|, and errno of the opening. Owns: the caller wipes and frees it. */
+/* Reads the file |path| of at most |most| bytes without waiting for a FIFO's writer, and checks type and owner;
+ * |named|: the user pointed at it, so it may be a link, or root's; |private_|: other users must have no access. Returns
+ * its text, with a NUL behind it, and sets |*len|; NULL: |*why|, and errno of the opening. Owns: the caller wipes and
+ * frees it. */
 char *xh_auth_read(const char *path, int named, int private_, size_t most, size_t *len, const char **why);
 
 #endif

@@ -106,7 +106,6 @@ struct xh_exchange {
     uint64_t data_left;    /* RANGE: how many may still come */
     size_t cursor;         /* index of the range that the next data is looked for at */
     size_t open;           /* ranges before this one are whole */
-    uint64_t part_fresh;   /* wanted bytes that the part at hand brought */
     uint64_t fresh;        /* wanted bytes that the whole reply brought */
     unsigned stale_parts;  /* parts that the twin had brought before */
     uint64_t body_bytes;

@@ -139,7 +139,6 @@ static int deliver(struct xh_exchange *x, uint64_t off, const uint8_t *p, size_t
         t->bytes(t, off, p, n);
         x->got[x->cursor] += n;
         x->fresh += n;
-        x->part_fresh += n;
         off += n;
         p += n;
         len -= n;
@@ -154,7 +153,6 @@ static int on_part(void *ctx, const struct xh_content_range *range)
     const struct xh_transfer *t = x->transfer;
     if (xh_exchange_check_total(x, range) != 0)
         return -1;
-    x->part_fresh = 0;
     /* The first asked range that ends behind the part's beginning. */
     const struct xh_range *asked = t->ranges + x->asked_first;
     size_t low = x->asked_first + xh_count_before(i, x->asked_end - x->asked_first,

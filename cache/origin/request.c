@@ -143,7 +143,7 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_l
     x->page = 0;
     x->said[0] = '\0';
     x->said_len = 0;
-    x->data_off = x->data_left = x->part_fresh = x->fresh = x->body_bytes = 0;
+    x->data_off = x->data_left = x->fresh = x->body_bytes = 0;
     x->stale_parts = 0;
     x->sent_ns = x->first_ns = x->last_ns = x->quiet_ns = x->pace_ns = x->tail_ns = x->tail_bytes = 0;
     x->pace_bytes = x->header_bytes = 0;

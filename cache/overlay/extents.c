@@ -6,7 +6,8 @@
 
 #include "base/table.h"
 
-size_t xh_extents_find(const struct xh_extents *s, uint64_t off)
+/* Returns the index of the first stretch that ends behind |off|; s->n when there is none. */
+static size_t find(const struct xh_extents *s, uint64_t off)
 {
     if (s->n && s->at[s->n - 1].end <= off) /* fast path: files mostly grow */
         return s->n;
@@ -40,7 +41,7 @@ static int change(struct xh_extents *s, uint64_t off, uint64_t end, int kind, in
         return 0;
     if (xh_grow(s->at, s->room, s->n + 2))
         return -1;
-    size_t first = xh_extents_find(s, off), last = first;
+    size_t first = find(s, off), last = first;
     if (add && first > 0 && s->at[first - 1].end == off && s->at[first - 1].kind == kind)
         first--;
     while (last < s->n && s->at[last].off < end)
@@ -89,7 +90,7 @@ int xh_extents_put_all(struct xh_extents *s, const struct xh_stretch *with, size
 {
     if (n == 0)
         return 0;
-    size_t first = xh_extents_find(s, with->off), at, k = 0;
+    size_t first = find(s, with->off), at, k = 0;
     first -= first > 0; /* the one before may touch */
     struct xh_stretch rest = {0}, *out = malloc((s->n - first + 2 * n) * sizeof *out);
     if (!out)
@@ -133,7 +134,7 @@ int xh_extents_cut(struct xh_extents *s, uint64_t off, uint64_t end)
 
 int xh_extents_next(const struct xh_extents *s, uint64_t off, uint64_t end, uint64_t *to, int *kind)
 {
-    size_t i = xh_extents_find(s, off);
+    size_t i = find(s, off);
     int in = i < s->n && s->at[i].off <= off;
     uint64_t until = i == s->n ? end : in ? s->at[i].end : s->at[i].off;
     *to = until < end ? until : end;

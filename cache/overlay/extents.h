@@ -30,9 +30,6 @@ int xh_extents_put_all(struct xh_extents *s, const struct xh_stretch *with, size
 /* Removes [off, end). Returns as xh_extents_put. */
 int xh_extents_cut(struct xh_extents *s, uint64_t off, uint64_t end);
 
-/* Returns the index of the first stretch that ends behind |off|; s->n when there is none. */
-size_t xh_extents_find(const struct xh_extents *s, uint64_t off);
-
 /* Tells whether |off| is in the set, and sets |*to| to the end of that part of [off, end). Returns 1 in a stretch,
  * whose kind goes to |*kind| if that is not NULL; 0 between two stretches. off < end. */
 int xh_extents_next(const struct xh_extents *s, uint64_t off, uint64_t end, uint64_t *to, int *kind);

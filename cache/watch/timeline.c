@@ -304,6 +304,18 @@ static void name_process(void)
     emit("M", "process_name", 0, 0, "", words);
 }
 
+/* A fork's child continues in the same file. */
+static void forked(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    pthread_mutex_init(&writing, NULL);
+    pthread_mutex_init(&starting, NULL);
+    line.used = line.lost = line.taken = 0;
+    memset(line.named, 0, sizeof line.named);
+    if (xh_timeline_on())
+        name_process();
+}
+
 void xh_timeline_start(const char *name)
 {
     static int begun;
@@ -323,21 +335,10 @@ void xh_timeline_start(const char *name)
             line.written_ns = xh_now_ns();
             name_process();
             atexit(at_exit);
-            pthread_atfork(NULL, NULL, xh_timeline_forked);
+            pthread_atfork(NULL, NULL, forked);
             atomic_store_explicit(&xh_timeline_state, 1, memory_order_relaxed);
             xh_trace_to(moment);
         }
     }
     pthread_mutex_unlock(&starting);
-}
-
-void xh_timeline_forked(void)
-{
-    pthread_mutex_init(&lock, NULL);
-    pthread_mutex_init(&writing, NULL);
-    pthread_mutex_init(&starting, NULL);
-    line.used = line.lost = line.taken = 0;
-    memset(line.named, 0, sizeof line.named);
-    if (xh_timeline_on())
-        name_process();
 }

@@ -33,9 +33,6 @@ void xh_timeline_start(const char *name);
 /* 1: what this thread submits now are hints. Only for the drawing. */
 extern _Thread_local int xh_timeline_hints;
 
-/* Call in a fork's child; it continues in the same file. */
-void xh_timeline_forked(void);
-
 /* Returns a connection's own track, by its local port. Track 0 is the calling thread's. */
 uint64_t xh_timeline_connection(unsigned port);
 

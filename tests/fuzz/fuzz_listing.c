@@ -9,7 +9,7 @@ static void check(struct xh_entries *names)
 {
     for (size_t i = 0; i < names->n; i++) {
         const char *name = names->of[i].name;
-        hold(name[0] && strlen(name) <= XH_NAME_BYTES, "no length for a name");
+        hold(name[0] && strlen(name) <= XH_ENTRY_NAME_BYTES, "no length for a name");
         hold(!names->of[i].told || (!names->of[i].directory && names->of[i].size <= INT64_MAX), "no size of a file");
         hold(strcmp(name, ".") != 0 && strcmp(name, "..") != 0, "a name that leads elsewhere");
         for (; *name; name++)
@@ -21,7 +21,7 @@ static void check(struct xh_entries *names)
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
 {
     struct xh_entries names = {0};
-    char *copy = malloc(size + 1), name[XH_NAME_BYTES + 1];
+    char *copy = malloc(size + 1), name[XH_ENTRY_NAME_BYTES + 1];
     hold(copy != NULL, "out of memory");
     memcpy(copy, p, size);
     copy[size] = '\0';

@@ -164,7 +164,7 @@ static void on_lookup(fuse_req_t req, fuse_ino_t directory, const char *name)
     struct xh_fuse *f = fuse_of(req);
     struct work *w = begin(req);
     struct xh_fuse_attr a = {0};
-    int rc = strlen(name) > XH_NAME_BYTES                             ? ENAMETOOLONG
+    int rc = strlen(name) > XH_ENTRY_NAME_BYTES                             ? ENAMETOOLONG
              : strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ? ENOENT
                                                                      : f->served->lookup(f->fs, directory, name, &a);
     const struct fuse_entry_param e = {
@@ -300,7 +300,7 @@ static void on_releasedir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info
 
 static void on_statfs(fuse_req_t req, fuse_ino_t node)
 {
-    const struct statvfs v = {.f_bsize = PAGE_BYTES, .f_frsize = PAGE_BYTES, .f_namemax = XH_NAME_BYTES};
+    const struct statvfs v = {.f_bsize = PAGE_BYTES, .f_frsize = PAGE_BYTES, .f_namemax = XH_ENTRY_NAME_BYTES};
     fuse_reply_statfs(req, &v);
 }
 

@@ -168,7 +168,6 @@ static void place(const struct xh_look *l, uint64_t head_bytes, struct xh_layout
             out->places++;
             out->between_bytes += end - at;
             out->head_bytes += at < head_bytes ? (end < head_bytes ? end : head_bytes) - at : 0;
-            out->last_at = end;
         }
         if (i < n && l->raw[i].off + l->raw[i].len > at)
             at = l->raw[i].off + l->raw[i].len;

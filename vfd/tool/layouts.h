@@ -23,7 +23,7 @@ struct xh_layouts {
     double opened_ms, walked_ms;
     uint64_t requests, fetched_bytes;
     int placed; /* 1: the next four are known */
-    uint64_t places, between_bytes, head_bytes, last_at; /* see layouts.c, "where" */
+    uint64_t places, between_bytes, head_bytes; /* see layouts.c, "where" */
     uint64_t flawed; /* number of datasets with flaws; the largest of them follow */
     unsigned shown;
     struct xh_flaw flaw[XH_FLAWS_SHOWN];

@@ -46,7 +46,7 @@ static int hex(char c)
 /* 1 when a directory may show |name|. */
 static int may_show(const char *name)
 {
-    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strlen(name) > XH_NAME_BYTES)
+    if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strlen(name) > XH_ENTRY_NAME_BYTES)
         return 0;
     for (size_t n; *name; name += n)
         if (*name == '/' || (n = xh_utf8_length(name)) == 0)
@@ -54,7 +54,7 @@ static int may_show(const char *name)
     return 1;
 }
 
-int xh_listing_name(const char *text, size_t n, char out[XH_NAME_BYTES + 1])
+int xh_listing_name(const char *text, size_t n, char out[XH_ENTRY_NAME_BYTES + 1])
 {
     size_t len = 0;
     for (size_t i = 0; i < n; i++) {
@@ -63,7 +63,7 @@ int xh_listing_name(const char *text, size_t n, char out[XH_NAME_BYTES + 1])
             c = hex(text[i + 1]) * 16 + hex(text[i + 2]);
             i += 2;
         }
-        if (len == XH_NAME_BYTES || c == 0)
+        if (len == XH_ENTRY_NAME_BYTES || c == 0)
             return -1;
         out[len++] = (char)c;
     }
@@ -75,7 +75,7 @@ char *xh_listing_url(const char *base, const char *name, const char *end)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
     size_t path = strcspn(base, "?#"), query = strcspn(base, "#");
-    char coded[3 * XH_NAME_BYTES + 1] = "", *url = NULL;
+    char coded[3 * XH_ENTRY_NAME_BYTES + 1] = "", *url = NULL;
     size_t len = 0;
     int as_it_is = xh_s3_is_name(base);
     if (as_it_is && strpbrk(name, "?#"))
@@ -91,7 +91,7 @@ char *xh_listing_url(const char *base, const char *name, const char *end)
 /* Adds the last part of |path| as |e|, of a directory if it ends in a slash. Returns 0, or -1 without memory. */
 static int add_last(struct xh_xml path, struct xh_entry e, struct xh_entries *out)
 {
-    char name[XH_NAME_BYTES + 1], plain[3 * XH_NAME_BYTES + 1];
+    char name[XH_ENTRY_NAME_BYTES + 1], plain[3 * XH_ENTRY_NAME_BYTES + 1];
     size_t n = path.len;
     if (n && path.at[n - 1] == '/') {
         e.directory = 1;

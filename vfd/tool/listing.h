@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XH_NAME_BYTES 255u /* longest name, in bytes */
+#define XH_ENTRY_NAME_BYTES 255u /* longest name, in bytes */
 #define XH_LISTING_MOST_BYTES (16u << 20) /* longest listing that is read */
 #define XH_LISTING_TOKEN_BYTES 4096 /* longest token by which a listing goes on, with its NUL */
 
@@ -28,7 +28,7 @@ void xh_entries_free(struct xh_entries *e); /* what it holds, not itself */
 
 /* Copies |n| bytes of a URL's path, percent-decoded, as a directory's entry. Returns 0, or -1: it is no name that a
  * directory may show: empty, "." or "..", too long, or with a slash, a control character or what is no UTF-8. */
-int xh_listing_name(const char *text, size_t n, char out[XH_NAME_BYTES + 1]);
+int xh_listing_name(const char *text, size_t n, char out[XH_ENTRY_NAME_BYTES + 1]);
 
 /* The URL of |name|, an entry of the directory at |base|, with |end| behind it. In s3:// it is written as it is; one
  * with ? or # has none there. NULL: so it is, or there is no memory. Owns: the caller frees it. Pure. */

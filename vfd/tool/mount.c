@@ -138,7 +138,7 @@ static int serve(const struct mounting *m, struct xh_tree *t, struct xh_fuse *f,
 static int add_catalogue(struct xh_tree *t, const char *path)
 {
     struct xh_err err = {0};
-    char *line = NULL, checked[XH_NAME_BYTES + 1];
+    char *line = NULL, checked[XH_ENTRY_NAME_BYTES + 1];
     size_t room = 0;
     int code = 0;
     FILE *f = fopen(path, "re");
@@ -165,7 +165,7 @@ static int add_catalogue(struct xh_tree *t, const char *path)
 static int run(const struct mounting *m)
 {
     struct xh_err err = {0};
-    char name[XH_NAME_BYTES + 1], shown[1024];
+    char name[XH_ENTRY_NAME_BYTES + 1], shown[1024];
     struct xh_fuse *f = NULL;
     sigset_t ends;
     struct xh_tree *t = xh_tree_new(m->o, say);

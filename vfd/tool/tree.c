@@ -682,7 +682,7 @@ int xh_tree_is_directory(const char *url)
     return (n && url[n - 1] == '/') || xh_list_is_bucket(url);
 }
 
-int xh_tree_name(const char *url, char out[XH_NAME_BYTES + 1])
+int xh_tree_name(const char *url, char out[XH_ENTRY_NAME_BYTES + 1])
 {
     const char *path = strstr(url, "://") + 3;
     size_t n = strcspn(path, "?#"), from = n;

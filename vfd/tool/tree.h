@@ -34,6 +34,6 @@ void xh_tree_close(struct xh_tree *t);
 int xh_tree_is_directory(const char *url);
 
 /* Writes the last part of |url|'s path, decoded. Returns 0, or -1: it is no name that a directory may show. */
-int xh_tree_name(const char *url, char out[XH_NAME_BYTES + 1]);
+int xh_tree_name(const char *url, char out[XH_ENTRY_NAME_BYTES + 1]);
 
 #endif
