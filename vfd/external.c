@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cache/base/bytes.h"
+
 #define EXTERNAL 7u      /* type of the message "data storage - external data files" */
 #define CONTINUATION 16u /* type of the message "object header continuation" */
 #define OLD_HEAD 16u      /* bytes before the messages in an object header of version 1 */
@@ -18,12 +20,10 @@
 #define PIECES_FEW 8u     /* parts that need no memory of their own: most headers have one or two */
 #define HEADER_MOST (64u << 20) /* bytes of one header that are read, in all its parts */
 
+/* A number as HDF5 reads it: of wide ones the first 8 bytes. */
 static uint64_t number(const uint8_t *p, unsigned bytes)
 {
-    uint64_t v = 0;
-    for (unsigned i = bytes < 8 ? bytes : 8; i > 0; i--)
-        v = v << 8 | p[i - 1];
-    return v;
+    return xh_le(p, bytes < 8 ? bytes : 8);
 }
 
 /* The superblock's fields. HDF5 looks for the superblock at 0, 512, 1024, 2048 and so on. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cache/base/bytes.h"
 #include "../cache/base/hdf5.h"
 
 #define HEAD_BYTES 16u      /* of a collection, and of an object in it */
@@ -33,10 +34,7 @@ static const uint8_t *take(struct cursor *c, uint64_t n)
 static uint64_t number(struct cursor *c, unsigned bytes)
 {
     const uint8_t *p = take(c, bytes);
-    uint64_t v = 0;
-    for (unsigned i = bytes; p && i > 0; i--)
-        v = v << 8 | p[i - 1];
-    return v;
+    return p ? xh_le(p, bytes) : 0;
 }
 
 static const char *text(struct cursor *c)

@@ -29,7 +29,7 @@ size_t xh_range_header_bytes(struct xh_range r);
 /* Returns the index of the range that holds |off|, if one does. |r| has |n| > 0 ranges, sorted and disjoint. */
 size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off);
 
-/* For qsort: orders by offset. */
+/* For qsort: orders ranges, or extents, by offset. */
 int xh_range_order(const void *a, const void *b);
 
 /* Sorts |n| ranges and joins those that overlap, touch or lie at most |gap| apart. Returns how many are left. */

@@ -9,20 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "base/extent.h"
 #include "base/hdf5.h"
 #include "base/process.h"
 #include "base/table.h"
 
 /* A read of raw data up to this size is kept for merges: partly changed chunks need it. */
 #define KEPT_RAW_BYTES (4u << 20)
-
-static uint64_t le(const unsigned char *p, unsigned n)
-{
-    uint64_t x = 0;
-    while (n--)
-        x = x << 8 | p[n];
-    return x;
-}
 
 /* Returns how much of a read of metadata is that metadata. HDF5 reads 512 bytes of object headers and local heaps
  * before it knows their size, and the bytes behind may be other data. Source: HDF5 File Format Specification 3.0,
@@ -34,11 +28,11 @@ static uint64_t own_length(enum xh_edit_kind kind, uint64_t off, const unsigned 
         return len;
     if (memcmp(p, "OHDR", 4) == 0 && p[4] == 2) {
         unsigned at = 6u + (p[5] & 0x20 ? 16u : 0) + (p[5] & 0x10 ? 4u : 0), width = 1u << (p[5] & 3);
-        need = at + width + 4 <= len ? at + width + 4 + le(p + at, width) : len;
+        need = at + width + 4 <= len ? at + width + 4 + xh_le(p + at, width) : len;
     } else if (memcmp(p, "HEAP", 4) == 0 && p[4] == 0) {
-        need = le(p + 24, 8) == off + 32 ? 32 + le(p + 8, 8) : 32;
+        need = xh_le(p + 24, 8) == off + 32 ? 32 + xh_le(p + 8, 8) : 32;
     } else if (kind == XH_EDIT_HEADER && p[0] == 1 && p[1] == 0) {
-        uint64_t messages = le(p + 2, 2), size = le(p + 8, 4), links = le(p + 4, 4);
+        uint64_t messages = xh_le(p + 2, 2), size = xh_le(p + 8, 4), links = xh_le(p + 4, 4);
         if (messages && messages * 8 <= size && links && links < 65536)
             need = 16 + size;
     }
@@ -96,12 +90,6 @@ static int note(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_exten
     return rc;
 }
 
-static int by_offset(const void *a, const void *b)
-{
-    const struct xh_extent *x = a, *y = b;
-    return (x->off > y->off) - (x->off < y->off);
-}
-
 /* Notes |n| extents, and sorts them. The set is changed once for all of them: one by one, each would move what lies
  * behind it, in a time that grows with the square of their number. Returns 0 or a negative code. */
 static int note_all(struct xh_edit *e, enum xh_edit_kind kind, struct xh_extent *x, size_t n, struct xh_err *err)
@@ -109,7 +97,7 @@ static int note_all(struct xh_edit *e, enum xh_edit_kind kind, struct xh_extent 
     struct fresh f = {0};
     int rc = 0;
     if (n > 1)
-        qsort(x, n, sizeof *x, by_offset);
+        qsort(x, n, sizeof *x, xh_range_order);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = note(e, kind, &x[i], &f, err);
     int put = put_fresh(e, &f, err);

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/hdf5.h"
 #include "compose.h"
 
@@ -24,10 +25,7 @@ static uint32_t rot(uint32_t x, unsigned k)
 
 static uint32_t word(const unsigned char *p, size_t n)
 {
-    uint32_t x = 0;
-    for (size_t i = 0; i < 4 && i < n; i++)
-        x |= (uint32_t)p[i] << (8 * i);
-    return x;
+    return (uint32_t)xh_le(p, n < 4 ? (unsigned)n : 4);
 }
 
 static uint32_t checksum(const unsigned char *p, size_t n)
@@ -90,12 +88,7 @@ static uint64_t end_of(const unsigned char *p, size_t n)
 {
     size_t width = p[8] < 2 ? p[13] : p[9]; /* bytes of an address */
     size_t at = 2 * width + (p[8] == 0 ? OLD_FLAGS_AT + 4u : p[8] == 1 ? OLD_FLAGS_AT + 8u : 12u);
-    uint64_t end = 0;
-    if (width > 8 || at + width > n)
-        return 0;
-    while (width--)
-        end = end << 8 | p[at + width];
-    return end;
+    return width > 8 || at + width > n ? 0 : xh_le(p + at, (unsigned)width);
 }
 
 int xh_edit_is_whole(struct xh_edit *e)

@@ -4,16 +4,13 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
+
 #define PIPELINE 0x0b   /* the message's type */
 #define FILTERS_MOST 32 /* in a message */
 #define NAMED_FROM 256  /* filters of smaller numbers have no name in version 2 */
 
 #define SHARED 2        /* of a message's flags: its data says where the message is */
-
-static unsigned le16(const uint8_t *p)
-{
-    return p[0] | (unsigned)p[1] << 8;
-}
 
 /* Returns 1 when the |n| bytes at |p| are a list of filters, with less than 8 bytes of padding. */
 static int is_list(const uint8_t *p, size_t n)
@@ -28,13 +25,13 @@ static int is_list(const uint8_t *p, size_t n)
     for (unsigned left = p[1]; left; left--) {
         if (at + 6 > n)
             return 0;
-        int has_name = old || le16(p + at) >= NAMED_FROM;
-        size_t name = has_name ? le16(p + at + 2) : 0, prefix = has_name ? 8 : 6;
+        int has_name = old || xh_le(p + at, 2) >= NAMED_FROM;
+        size_t name = has_name ? xh_le(p + at + 2, 2) : 0, prefix = has_name ? 8 : 6;
         if (at + prefix > n)
             return 0;
         const uint8_t *rest = p + at + prefix - 4; /* flags, number of parameters */
-        size_t parameters = le16(rest + 2);
-        if (le16(rest) > 0xff)
+        size_t parameters = xh_le(rest + 2, 2);
+        if (xh_le(rest, 2) > 0xff)
             return 0;
         at += prefix + name + 4 * (parameters + (old && parameters % 2));
         if (at > n)
@@ -62,7 +59,7 @@ int xh_filters_named(const uint8_t *p, size_t len)
     while (at < end && (at = memchr(at, PIPELINE, (size_t)(end - at))) != NULL) {
         size_t room = (size_t)(end - at);
         for (unsigned i = 0; i < sizeof forms / sizeof *forms; i++) {
-            size_t n = room > forms[i].data_at ? le16(at + forms[i].size_at) : 0;
+            size_t n = room > forms[i].data_at ? xh_le(at + forms[i].size_at, 2) : 0;
             const uint8_t *data = at + forms[i].data_at;
             if (n && n <= room - forms[i].data_at &&
                 (at[forms[i].flags_at] & SHARED ? is_in_heap(data, n) : is_list(data, n)))

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/hdf5.h"
 #include "chunkindex/btree2.h"
 
@@ -41,15 +42,12 @@ union detail {
 
 static uint64_t take(struct cursor *c, unsigned bytes)
 {
-    uint64_t v = 0;
     if (c->bad || (size_t)(c->end - c->p) < bytes) {
         c->bad = 1;
         return 0;
     }
-    for (unsigned i = 0; i < bytes; i++)
-        v |= (uint64_t)c->p[i] << 8 * i;
     c->p += bytes;
-    return v;
+    return xh_le(c->p - bytes, bytes);
 }
 
 static void skip(struct cursor *c, uint64_t bytes)

@@ -16,12 +16,6 @@
 #define LOOK_EVERY_NS 20000000u
 #define PARTS_AT_ONCE 256 /* extents that are copied out of the shadow together: 6 KiB of stack */
 
-static int by_offset(const void *a, const void *b)
-{
-    const struct xh_extent *x = a, *y = b;
-    return (x->off > y->off) - (x->off < y->off);
-}
-
 /* Copies, checks and sorts the caller's extents. */
 static int take_extents(struct xh_read_op *op)
 {
@@ -37,7 +31,7 @@ static int take_extents(struct xh_read_op *op)
         op->bytes += op->asked[i].len;
     }
     if (!sorted)
-        qsort(e, n, sizeof *e, by_offset);
+        qsort(e, n, sizeof *e, xh_range_order);
     for (size_t i = 1; i < n; i++)
         overlaps |= e[i].off < e[i - 1].off + e[i - 1].len;
     if (!e || (overlaps && !(op->reach = malloc(n * sizeof *op->reach))))
@@ -298,7 +292,7 @@ int xh_op_take_lost(struct xh_read_op *op, uint64_t *bytes)
         free(k);
     }
     if (n)
-        qsort(ext, n, sizeof *ext, by_offset);
+        qsort(ext, n, sizeof *ext, xh_range_order);
     free(op->ext);
     op->ext = ext;
     op->n = n;

@@ -6,9 +6,9 @@
 
 #include <zstd.h>
 
+#include "base/bytes.h"
 #include "base/sha256.h"
 #include "base/table.h"
-#include "bytes.h"
 
 static const uint8_t magic[8] = {0x89, 'X', 'H', 'M', '\r', '\n', 0x1a, '\n'};
 
@@ -49,17 +49,17 @@ void xh_metaimage_put_block(uint8_t out[4 + XH_METAIMAGE_SUM], uint32_t len, uin
 
 static void read_head(const uint8_t *p, struct xh_metaimage_head *h)
 {
-    h->file_bytes = xh_get64(p + 16);
-    h->mtime_s = (int64_t)xh_get64(p + 24);
-    h->mtime_ns = xh_get32(p + 32);
-    h->block_bytes = xh_get32(p + 36);
-    h->image_bytes = xh_get64(p + 40);
-    h->extents = xh_get32(p + 48);
-    h->blocks = xh_get32(p + 52);
-    h->index_bytes = xh_get32(p + 56);
-    h->index_raw_bytes = xh_get32(p + 60);
+    h->file_bytes = xh_le(p + 16, 8);
+    h->mtime_s = (int64_t)xh_le(p + 24, 8);
+    h->mtime_ns = (uint32_t)xh_le(p + 32, 4);
+    h->block_bytes = (uint32_t)xh_le(p + 36, 4);
+    h->image_bytes = xh_le(p + 40, 8);
+    h->extents = (uint32_t)xh_le(p + 48, 4);
+    h->blocks = (uint32_t)xh_le(p + 52, 4);
+    h->index_bytes = (uint32_t)xh_le(p + 56, 4);
+    h->index_raw_bytes = (uint32_t)xh_le(p + 60, 4);
     memcpy(h->index_sha256, p + 64, 32);
-    h->sidecar_bytes = xh_get64(p + 96);
+    h->sidecar_bytes = xh_le(p + 96, 8);
 }
 
 /* Each bound holds for all that is reckoned with the numbers later. */
@@ -94,7 +94,7 @@ const char *xh_metaimage_head(const uint8_t *p, size_t len, struct xh_metaimage_
         return "it is no metadata image";
     if (!xh_sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
         return "its header is damaged";
-    if (xh_get32(p + 8) != XH_METAIMAGE_VERSION || xh_get32(p + 12) != XH_METAIMAGE_HEADER)
+    if (xh_le(p + 8, 4) != XH_METAIMAGE_VERSION || xh_le(p + 12, 4) != XH_METAIMAGE_HEADER)
         return "its format is of another version";
     read_head(p, &h);
     const char *why = check_head(&h);
@@ -156,7 +156,7 @@ static const char *read_blocks(struct xh_metaimage *m, const uint8_t *p, const u
     for (uint32_t i = 0; i < h->blocks; i++, p += 4 + XH_METAIMAGE_SUM) {
         struct xh_metaimage_block *b = &m->block[i];
         b->off = off;
-        b->len = xh_get32(p) & 0xffffff;
+        b->len = xh_le(p, 4) & 0xffffff;
         b->back = p[3];
         b->raw_len = left < h->block_bytes ? (uint32_t)left : h->block_bytes;
         memcpy(b->sum, p + 4, XH_METAIMAGE_SUM);
@@ -228,14 +228,14 @@ void xh_metaimage_differ(const uint8_t *in, size_t len, unsigned back, uint8_t *
 {
     memcpy(out, in, len);
     for (size_t i = 8 * (size_t)back; back && i + 8 <= len; i += 8)
-        xh_put64(out + i, xh_get64(in + i) - xh_get64(in + i - 8 * (size_t)back));
+        xh_put64(out + i, xh_le(in + i, 8) - xh_le(in + i - 8 * (size_t)back, 8));
 }
 
 /* The way back of xh_metaimage_differ. */
 static void sum_up(uint8_t *p, size_t len, unsigned back)
 {
     for (size_t i = 8 * (size_t)back; back && i + 8 <= len; i += 8)
-        xh_put64(p + i, xh_get64(p + i) + xh_get64(p + i - 8 * (size_t)back));
+        xh_put64(p + i, xh_le(p + i, 8) + xh_le(p + i - 8 * (size_t)back, 8));
 }
 
 int xh_metaimage_unpack(const struct xh_metaimage *m, size_t i, const uint8_t *p, uint8_t *out)

@@ -7,8 +7,8 @@
 #include <lz4frame.h>
 #include <zstd.h>
 
+#include "base/bytes.h"
 #include "base/sha256.h"
-#include "bytes.h"
 
 #define SKIPPABLE_MAGIC 0x184D2A50u /* of zstd's and of lz4's format */
 
@@ -48,19 +48,19 @@ const char *xh_packed_head(const uint8_t *p, size_t len, struct xh_packed_head *
     uint8_t sum[32];
     if (len < XH_PACKED_SKIPPABLE + XH_PACKED_HEADER)
         return "it is shorter than a header";
-    uint32_t frame = xh_get32(p), content = xh_get32(p + 4);
+    uint32_t frame = (uint32_t)xh_le(p, 4), content = (uint32_t)xh_le(p + 4, 4);
     p += XH_PACKED_SKIPPABLE;
     if (frame != SKIPPABLE_MAGIC || memcmp(p, magic, sizeof magic) != 0)
         return "it is no compressed copy";
     if (!xh_sha256(p, 120, sum) || memcmp(sum, p + 120, 8) != 0)
         return "its header is damaged";
-    if (xh_get32(p + 44) > XH_PACKED_LZ4 || xh_get32(p + 8) != version_of(xh_get32(p + 44)) ||
-        xh_get32(p + 12) != XH_PACKED_HEADER)
+    if (xh_le(p + 44, 4) > XH_PACKED_LZ4 || xh_le(p + 8, 4) != version_of((uint32_t)xh_le(p + 44, 4)) ||
+        xh_le(p + 12, 4) != XH_PACKED_HEADER)
         return "its format is of another version";
-    h = (struct xh_packed_head){.file_bytes = xh_get64(p + 16), .mtime_s = (int64_t)xh_get64(p + 24),
-                                .mtime_ns = xh_get32(p + 32), .frame_bytes = xh_get32(p + 36),
-                                .frames = xh_get32(p + 40), .codec = xh_get32(p + 44),
-                                .sidecar_bytes = xh_get64(p + 48)};
+    h = (struct xh_packed_head){.file_bytes = xh_le(p + 16, 8), .mtime_s = (int64_t)xh_le(p + 24, 8),
+                                .mtime_ns = (uint32_t)xh_le(p + 32, 4), .frame_bytes = (uint32_t)xh_le(p + 36, 4),
+                                .frames = (uint32_t)xh_le(p + 40, 4), .codec = (uint32_t)xh_le(p + 44, 4),
+                                .sidecar_bytes = xh_le(p + 48, 8)};
     memcpy(h.table_sha256, p + 64, sizeof h.table_sha256);
     memcpy(h.start_sha256, p + 96, sizeof h.start_sha256);
     const char *why = check_head(&h);
@@ -120,11 +120,11 @@ static const char *read_rows(struct xh_packed *k, const uint8_t *p)
     const struct xh_packed_head *h = &k->head;
     uint64_t at = xh_packed_before(h->frames);
     for (uint32_t i = 0; i < h->frames; i++, p += XH_PACKED_ROW) {
-        uint32_t len = xh_get32(p);
+        uint32_t len = (uint32_t)xh_le(p, 4);
         if (len <= 4 || len > ZSTD_COMPRESSBOUND((uint64_t)raw_len(h, i)) + 4 || len > h->sidecar_bytes - at)
             return "its frames make no sense";
         k->at[i] = at;
-        k->sum[i] = xh_get32(p + 4);
+        k->sum[i] = (uint32_t)xh_le(p + 4, 4);
         at += len;
     }
     k->at[h->frames] = at;
@@ -196,7 +196,7 @@ void xh_packed_tool_free(struct xh_packed_tool *z)
 static int unpack_zstd(ZSTD_DCtx *z, const uint8_t *p, size_t len, uint8_t *out, size_t raw)
 {
     /* Bit 2 of the byte behind the magic number: it has a checksum. */
-    if (xh_get32(p) != ZSTD_MAGICNUMBER || !(p[4] & 4) || ZSTD_findFrameCompressedSize(p, len) != len)
+    if (xh_le(p, 4) != ZSTD_MAGICNUMBER || !(p[4] & 4) || ZSTD_findFrameCompressedSize(p, len) != len)
         return -1;
     return ZSTD_decompressDCtx(z, out, raw, p, len) == raw ? 0 : -1;
 }
@@ -209,7 +209,7 @@ static int unpack_lz4(LZ4F_dctx *z, const uint8_t *p, size_t len, uint8_t *out, 
 {
     static const LZ4F_decompressOptions_t stable_out = {.stableDst = 1};
     size_t took = len, made = raw;
-    if (xh_get32(p) != LZ4F_MAGICNUMBER || (p[4] & LZ4_FLAGS_MASK) != LZ4_FLAGS)
+    if (xh_le(p, 4) != LZ4F_MAGICNUMBER || (p[4] & LZ4_FLAGS_MASK) != LZ4_FLAGS)
         return -1;
     LZ4F_resetDecompressionContext(z); /* the frame before may have ended in an error */
     return LZ4F_decompress(z, out, &made, p, &took, &stable_out) == 0 && took == len && made == raw ? 0 : -1;
@@ -220,7 +220,7 @@ static int unpack_lz4(LZ4F_dctx *z, const uint8_t *p, size_t len, uint8_t *out, 
 int xh_packed_unpack(const struct xh_packed *k, uint32_t i, const uint8_t *p, struct xh_packed_tool *z, uint8_t *out)
 {
     size_t len = (size_t)(k->at[i + 1] - k->at[i]), raw = xh_packed_raw_len(k, i);
-    if (len < 9 || xh_get32(p + len - 4) != k->sum[i])
+    if (len < 9 || xh_le(p + len - 4, 4) != k->sum[i])
         return -1;
     return z->zstd ? unpack_zstd(z->zstd, p, len, out, raw) : unpack_lz4(z->lz4, p, len, out, raw);
 }

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 
+#include "../../cache/base/bytes.h"
 #include "../../cache/base/files.h"
 #include "../../cache/base/sha256.h"
-#include "../../cache/source/bytes.h"
 #include "place.h"
 
 #define THREADS_MOST 64
@@ -113,7 +113,7 @@ static int write_frames(struct press *p, int to, uint8_t *rows, uint8_t *seek, u
         }
         uint32_t i = p->written, len = (uint32_t)s->len;
         pthread_mutex_unlock(&p->lock);
-        uint32_t sum = xh_get32(s->packed + len - 4);
+        uint32_t sum = (uint32_t)xh_le(s->packed + len - 4, 4);
         xh_packed_put_row(rows + (size_t)XH_PACKED_ROW * i, len, sum);
         xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i, len);
         xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i + 4, len_of(p->h, i));

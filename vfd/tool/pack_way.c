@@ -7,8 +7,8 @@
 #include <lz4frame.h>
 #include <zstd.h>
 
+#include "../../cache/base/bytes.h"
 #include "../../cache/base/files.h"
-#include "../../cache/source/bytes.h"
 #include "../../cache/source/packed.h"
 #include "place.h"
 
@@ -176,7 +176,7 @@ static double unpack_rate(const struct samples *s, const struct xh_pack_way *w)
         k.head.file_bytes = s->len[i] < w->frame_bytes ? s->len[i] : w->frame_bytes;
         at[1] = xh_packer_pack(&z, s->bytes + i * s->larger, (size_t)k.head.file_bytes, s->packed, s->room);
         ok = at[1] != 0;
-        sum = ok ? xh_get32(s->packed + at[1] - 4) : 0;
+        sum = ok ? (uint32_t)xh_le(s->packed + at[1] - 4, 4) : 0;
         uint64_t least = UINT64_MAX;
         for (int n = 0; ok && n < UNPACKS; n++) {
             uint64_t began = cpu_ns();

@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "base/bytes.h"
+
 #define XH_UNDEF UINT64_MAX /* an undefined address: nothing is there */
 
 struct xh_format {
@@ -23,14 +25,6 @@ struct xh_format {
     uint8_t off_bytes, nsupers;
     uint32_t inline_elems, least_elems, least_blocks;
 };
-
-static inline uint64_t xh_le(const uint8_t *p, unsigned n)
-{
-    uint64_t v = 0;
-    while (n--)
-        v = v << 8 | p[n];
-    return v;
-}
 
 /* Takes from the header of a fixed or extensible array whether its chunks have filters, and an element's bytes. |p| has
  * 7 bytes. Returns 0, or -1 when it makes no sense. */

@@ -1,17 +1,16 @@
-/* Little-endian numbers in sidecars. */
+/* Little-endian numbers, in HDF5's files and in sidecars. */
 #ifndef XH_BYTES_H
 #define XH_BYTES_H
 
 #include <stdint.h>
 
-static inline uint32_t xh_get32(const uint8_t *p)
+/* The number of |n| bytes at |p|, at most 8. */
+static inline uint64_t xh_le(const uint8_t *p, unsigned n)
 {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static inline uint64_t xh_get64(const uint8_t *p)
-{
-    return xh_get32(p) | (uint64_t)xh_get32(p + 4) << 32;
+    uint64_t v = 0;
+    while (n--)
+        v = v << 8 | p[n];
+    return v;
 }
 
 static inline void xh_put32(uint8_t *p, uint32_t v)
