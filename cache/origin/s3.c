@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/escape.h"
 #include "response.h"
 #include "url.h"
 
@@ -24,11 +25,6 @@ static int is_unreserved(unsigned char c)
     return isalnum(c) || (c && strchr("-._~", c) != NULL);
 }
 
-static int hex_digit(char c)
-{
-    return isdigit((unsigned char)c) ? c - '0' : isxdigit((unsigned char)c) ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 /* What a path is, before it is written. */
 enum path_of { OF_NAME /* a key as it is */, OF_URL, OF_AMAZON /* a URL's, where + is a blank, as Amazon reads it */,
                OF_VALUE /* a query's value, with no slash in it */ };
@@ -37,15 +33,10 @@ enum path_of { OF_NAME /* a key as it is */, OF_URL, OF_AMAZON /* a URL's, where
  * percent-encoded. Escapes of a URL are undone first. |to| has room for 3 n + 1 bytes. */
 static char *write_path(char *to, const char *from, size_t n, enum path_of of)
 {
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)from[i];
-        if (of == OF_AMAZON && c == '+')
-            c = ' ';
-        else if ((of == OF_URL || of == OF_AMAZON) && c == '%' && n - i > 2 && hex_digit(from[i + 1]) >= 0 &&
-                 hex_digit(from[i + 2]) >= 0) {
-            c = (unsigned char)(hex_digit(from[i + 1]) << 4 | hex_digit(from[i + 2]));
-            i += 2;
-        }
+    for (const char *end = from + n; from < end;) {
+        int blank = of == OF_AMAZON && *from == '+';
+        unsigned char c = of == OF_URL || of == OF_AMAZON ? xh_unescape(&from, end) : (unsigned char)*from++;
+        c = blank ? ' ' : c;
         if (is_unreserved(c) || (c == '/' && of != OF_VALUE))
             *to++ = (char)c;
         else

@@ -11,6 +11,7 @@
 
 #include <curl/curl.h>
 
+#include "base/escape.h"
 #include "base/hash.h"
 
 #define URL_MAX_BYTES 16384u /* redirects carry tokens of several KiB in their query */
@@ -29,14 +30,6 @@ struct parts {
     unsigned port;
     struct view rest; /* path and query; may be empty or begin with '?' */
 };
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 static int has_control(const char *s)
 {
@@ -85,7 +78,7 @@ static int host_is_plain(struct view h)
         if (h.n < 4 || h.p[h.n - 1] != ']')
             return 0;
         for (size_t i = 1; i + 1 < h.n; i++)
-            if (hex_digit(h.p[i]) < 0 && h.p[i] != ':' && h.p[i] != '.')
+            if (xh_hex_digit(h.p[i]) < 0 && h.p[i] != ':' && h.p[i] != '.')
                 return 0;
         return 1;
     }
@@ -190,13 +183,8 @@ static int has_ticket(struct view rest)
             continue;
         char name[TICKET_NAME_BYTES];
         size_t n = 0;
-        for (; from < equals && n + 1 < sizeof name; n++) {
-            int escape = *from == '%' && equals - from > 2 && hex_digit(from[1]) >= 0 && hex_digit(from[2]) >= 0;
-            name[n] = *from;
-            if (escape)
-                name[n] = (char)(hex_digit(from[1]) << 4 | hex_digit(from[2]));
-            from += escape ? 3 : 1;
-        }
+        while (from < equals && n + 1 < sizeof name)
+            name[n++] = (char)xh_unescape(&from, equals);
         name[n] = '\0';
         if (from == equals && is_ticket_name(name))
             return 1;

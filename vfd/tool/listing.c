@@ -10,6 +10,7 @@
 
 #include "../../cache/base/date.h"
 #include "../../cache/base/err.h"
+#include "../../cache/base/escape.h"
 #include "../../cache/base/table.h"
 #include "../../cache/origin/response.h"
 #include "../../cache/origin/s3.h"
@@ -38,11 +39,6 @@ void xh_entries_free(struct xh_entries *e)
     *e = (struct xh_entries){0};
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
-}
-
 /* 1 when a directory may show |name|. */
 static int may_show(const char *name)
 {
@@ -57,12 +53,8 @@ static int may_show(const char *name)
 int xh_listing_name(const char *text, size_t n, char out[XH_ENTRY_NAME_BYTES + 1])
 {
     size_t len = 0;
-    for (size_t i = 0; i < n; i++) {
-        int c = (unsigned char)text[i];
-        if (c == '%' && n - i > 2 && hex(text[i + 1]) >= 0 && hex(text[i + 2]) >= 0) {
-            c = hex(text[i + 1]) * 16 + hex(text[i + 2]);
-            i += 2;
-        }
+    for (const char *end = text + n; text < end;) {
+        int c = xh_unescape(&text, end);
         if (len == XH_ENTRY_NAME_BYTES || c == 0)
             return -1;
         out[len++] = (char)c;
@@ -123,25 +115,15 @@ static struct xh_xml path_of(struct xh_xml text)
 /* 1 when both are the same path, percent-encoded as they may be. */
 static int same_path(const char *a, size_t na, const char *b, size_t nb)
 {
-    size_t i = 0, k = 0;
-    while (na && a[na - 1] == '/')
-        na--;
-    while (nb && b[nb - 1] == '/')
-        nb--;
-    while (i < na && k < nb) {
-        int one = (unsigned char)a[i++], other = (unsigned char)b[k++];
-        if (one == '%' && na - i >= 2 && hex(a[i]) >= 0 && hex(a[i + 1]) >= 0) {
-            one = hex(a[i]) * 16 + hex(a[i + 1]);
-            i += 2;
-        }
-        if (other == '%' && nb - k >= 2 && hex(b[k]) >= 0 && hex(b[k + 1]) >= 0) {
-            other = hex(b[k]) * 16 + hex(b[k + 1]);
-            k += 2;
-        }
-        if (one != other)
+    const char *a_end = a + na, *b_end = b + nb;
+    while (a_end > a && a_end[-1] == '/')
+        a_end--;
+    while (b_end > b && b_end[-1] == '/')
+        b_end--;
+    while (a < a_end && b < b_end)
+        if (xh_unescape(&a, a_end) != xh_unescape(&b, b_end))
             return 0;
-    }
-    return i == na && k == nb;
+    return a == a_end && b == b_end;
 }
 
 int xh_listing_propfind(const char *xml, size_t len, const char *path, struct xh_entries *out)
@@ -195,17 +177,12 @@ int xh_listing_json(const char *json, size_t len, struct xh_entries *out)
 static const char *below(struct xh_xml text, int coded, const char *prefix, char room[KEY_BYTES])
 {
     size_t n = xh_xml_plain(text, room, KEY_BYTES - 1), len = 0, own = strlen(prefix);
-    for (size_t i = 0; i < n; i++) {
-        int c = (unsigned char)room[i];
-        if (coded && c == '+')
-            c = ' ';
-        else if (coded && c == '%' && n - i > 2 && hex(room[i + 1]) >= 0 && hex(room[i + 2]) >= 0) {
-            c = hex(room[i + 1]) * 16 + hex(room[i + 2]);
-            i += 2;
-        }
+    for (const char *p = room, *end = room + n; p < end;) {
+        int blank = coded && *p == '+';
+        char c = coded ? (char)xh_unescape(&p, end) : *p++;
         if (c == 0)
             return NULL;
-        room[len++] = (char)c;
+        room[len++] = blank ? ' ' : c;
     }
     room[len] = '\0';
     return len > own && memcmp(room, prefix, own) == 0 ? room + own : NULL;
