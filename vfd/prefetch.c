@@ -156,17 +156,22 @@ static int selected(struct set *s, const hsize_t *at)
     return s->h5->H5Sselect_intersect_block(s->space, at, end) > 0;
 }
 
+/* Returns how many elements lie in one row of the chunk and of the dataset from |at| on. */
+static uint64_t left_in_row(const struct set *s, const hsize_t *at)
+{
+    int last = s->rank - 1;
+    uint64_t in_chunk = s->chunk[last] - at[last] % s->chunk[last], in_all = s->dims[last] - at[last];
+    return in_chunk < in_all ? in_chunk : in_all;
+}
+
 /* Adds the chunks of [off, off + len), elements of one row or of a few, to |wanted|. Such a run comes from a selection
  * of points. */
 static int want_run(struct set *s, uint64_t off, uint64_t len)
 {
     hsize_t at[H5S_MAX_RANK];
-    int last = s->rank - 1;
     while (len > 0) {
         place_of(s, off, at);
-        uint64_t step = s->chunk[last] - at[last] % s->chunk[last];
-        if (step > s->dims[last] - at[last])
-            step = s->dims[last] - at[last];
+        uint64_t step = left_in_row(s, at);
         if (s->nwanted == XH_HINTS_MAX)
             return -1;
         s->wanted[s->nwanted++] = key_of(s, at);
@@ -246,12 +251,9 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
 static int add_elements(struct set *s, uint64_t off, uint64_t len)
 {
     hsize_t at[H5S_MAX_RANK];
-    int last = s->rank - 1;
     while (len > 0) {
         place_of(s, off, at);
-        uint64_t step = s->chunk[last] - at[last] % s->chunk[last], inside = 0;
-        if (step > s->dims[last] - at[last])
-            step = s->dims[last] - at[last];
+        uint64_t step = left_in_row(s, at), inside = 0;
         if (step > len)
             step = len;
         for (int d = 0; d < s->rank; d++)

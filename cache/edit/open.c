@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/env.h"
 #include "base/now.h"
@@ -204,7 +203,7 @@ static void tell(struct xh_edit *e)
     xh_stats_trace(&all, xh_dav_shown(e->dav));
     /* else HDF5 only checks whether the file exists */
     if (e->opt.stats && (all.reads || all.bytes_written || all.commit_ms))
-        xh_account_print(&e->account, xh_dav_shown(e->dav), &all, &e->account.known, STDERR_FILENO);
+        xh_account_print(&e->account, xh_dav_shown(e->dav), &all, &e->account.known);
 }
 
 void xh_edit_refuse(struct xh_edit *e, const char *why)

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "ahead/hints.h"
 #include "ahead/layouts.h"
@@ -120,7 +119,7 @@ static void stats_of(struct xh_file *f, struct xh_stats *out)
 
 static void print_unopened(struct xh_file *f, const struct xh_stats *counted, const struct xh_err *err)
 {
-    xh_account_print_unopened(f->account, f->url_shown, counted, err->text, STDERR_FILENO);
+    xh_account_print_unopened(f->account, f->url_shown, counted, err->text);
 }
 
 /* What the parent had under way, what it held in private memory and what its threads may have been changing at the
@@ -296,7 +295,7 @@ static int failed_ahead(const char *url, const struct xh_options *o, uint64_t wa
     if (o->stats) {
         xh_account_init(&a, 1);
         xh_account_handed_over(&a, waited_ns);
-        xh_account_print_unopened(&a, xh_url_shown(url, shown, sizeof shown), &none, err->text, STDERR_FILENO);
+        xh_account_print_unopened(&a, xh_url_shown(url, shown, sizeof shown), &none, err->text);
     }
     return err->code;
 }
@@ -418,7 +417,7 @@ static void end_aloud(struct xh_file *f)
     else
         xh_stats_trace(&counted, f->url_shown);
     if (f->account == &f->own && f->opt.stats)
-        xh_account_print(f->account, f->url_shown, &counted, &facts, STDERR_FILENO);
+        xh_account_print(f->account, f->url_shown, &counted, &facts);
     if (xh_timeline_on()) {
         xh_timeline_slice(0, "close", entered, xh_now_ns(), "url=%s", f->url_shown);
         xh_timeline_write(1);

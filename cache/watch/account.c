@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cache.h"
 #include "base/now.h"
@@ -162,8 +163,7 @@ static void fill_in(const struct xh_account *a, const struct xh_stats *c, struct
     f->commit_ns = c->commit_ms * 1000000u;
 }
 
-void xh_account_print(struct xh_account *a, const char *url_shown, const struct xh_stats *total, struct xh_facts *f,
-                      int fd)
+void xh_account_print(struct xh_account *a, const char *url_shown, const struct xh_stats *total, struct xh_facts *f)
 {
     char advice[XH_ADVICE_BYTES];
     pthread_mutex_lock(&a->lock);
@@ -200,7 +200,7 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
         snprintf(lost, sizeof lost, "  names     files of which %llu opening%s failed and %llu %s not there: %.3f s\n",
                  (unsigned long long)f->failures, f->failures == 1 ? "" : "s", (unsigned long long)f->missing,
                  f->missing == 1 ? "is" : "are", (double)f->lost_ns / 1e9);
-    dprintf(fd,
+    dprintf(STDERR_FILENO,
             "xhdf5: %s: open for %.3f s\n"
             "  bytes     %.1f %s asked: %.1f from %s%s%s, %.1f through private memory, %.1f when they were read\n"
             "            %.1f %s fetched, at least %.1f of them unused so far%s\n"
@@ -219,13 +219,12 @@ void xh_account_print(struct xh_account *a, const char *url_shown, const struct 
 #undef S
 }
 
-void xh_account_print_unopened(struct xh_account *a, const char *url_shown, const struct xh_stats *c, const char *why,
-                               int fd)
+void xh_account_print_unopened(struct xh_account *a, const char *url_shown, const struct xh_stats *c, const char *why)
 {
     pthread_mutex_lock(&a->lock);
     charge(a, xh_now_ns());
     pthread_mutex_unlock(&a->lock);
-    dprintf(fd,
+    dprintf(STDERR_FILENO,
             "xhdf5: %s: not opened, after %.3f s\n"
             "  requests  %llu on %llu connection%s, %llu sent again\n"
             "  time      network %.3f s, other processes %.3f s\n"

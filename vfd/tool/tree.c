@@ -613,17 +613,25 @@ int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
     return rc;
 }
 
-/* Closes the files that are not used, at |now|, one after the other. */
-static void close_idle(struct xh_tree *t, uint64_t now)
+/* Closes the files that are not used, at |now|, one after the other; |all|: also those that a program has open and does
+ * not read just now. */
+static void close_files(struct xh_tree *t, uint64_t now, int all)
 {
     struct xh_file *file;
     do {
         struct node *n, *next;
         file = NULL;
         pthread_mutex_lock(&t->lock);
-        HASH_ITER(hh, t->nodes, n, next)
-            if ((file = retire(t, n, now)) != NULL)
+        HASH_ITER(hh, t->nodes, n, next) {
+            if (all && n->file && !n->reading) {
+                file = n->file;
+                n->file = NULL;
+            } else {
+                file = retire(t, n, now);
+            }
+            if (file)
                 break;
+        }
         pthread_mutex_unlock(&t->lock);
         if (file)
             xh_cache_close(file);
@@ -648,7 +656,7 @@ static void forget_names(struct xh_tree *t, uint64_t now)
 void xh_tree_tidy(struct xh_tree *t)
 {
     uint64_t now = xh_now_ns();
-    close_idle(t, now);
+    close_files(t, now, 0);
     pthread_mutex_lock(&t->lock);
     forget_names(t, now);
     pthread_mutex_unlock(&t->lock);
@@ -656,22 +664,7 @@ void xh_tree_tidy(struct xh_tree *t)
 
 void xh_tree_close(struct xh_tree *t)
 {
-    struct xh_file *file;
-    close_idle(t, UINT64_MAX);
-    do { /* those that a program has open and does not read just now: the kernel tells it that they are gone */
-        struct node *n, *next;
-        file = NULL;
-        pthread_mutex_lock(&t->lock);
-        HASH_ITER(hh, t->nodes, n, next)
-            if (n->file && !n->reading) {
-                file = n->file;
-                n->file = NULL;
-                break;
-            }
-        pthread_mutex_unlock(&t->lock);
-        if (file)
-            xh_cache_close(file);
-    } while (file);
+    close_files(t, UINT64_MAX, 1); /* of open ones, the kernel tells the program that they are gone */
 }
 
 /* ---- names from URLs */
