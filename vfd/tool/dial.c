@@ -284,3 +284,20 @@ int xh_dial_follow(struct xh_dial *d, struct xh_url *named, const struct xh_ques
     xh_url_unref(at);
     return rc;
 }
+
+int xh_asker_begin(struct xh_asker *k, struct xh_url *u, const struct xh_options *o, struct xh_err *err)
+{
+    *k = (struct xh_asker){.u = u, .a = calloc(1, sizeof *k->a)};
+    int rc = xh_caller_find(&k->caller, o, u, err);
+    if (rc == 0 && (!k->a || !(k->dial = xh_dial_new(&k->caller))))
+        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
+    return rc;
+}
+
+void xh_asker_end(struct xh_asker *k)
+{
+    free(k->a);
+    xh_dial_free(k->dial);
+    xh_caller_free(&k->caller);
+    xh_url_unref(k->u);
+}

@@ -76,4 +76,17 @@ int xh_dial_next(const struct xh_dial *d, const struct xh_url *named, const stru
 int xh_dial_follow(struct xh_dial *d, struct xh_url *named, const struct xh_question *q, struct xh_answer *out,
                    struct xh_err *err);
 
+/* A URL, whom it is asked for, the connection, and the last answer. */
+struct xh_asker {
+    struct xh_url *u;
+    struct xh_caller caller;
+    struct xh_dial *dial;
+    struct xh_answer *a;
+};
+
+/* Begins with |u|, which it takes; |o| outlives it. Returns 0 or a negative code. Owns: the caller ends |k| in any
+ * case; zeroed ones are allowed. */
+int xh_asker_begin(struct xh_asker *k, struct xh_url *u, const struct xh_options *o, struct xh_err *err);
+void xh_asker_end(struct xh_asker *k);
+
 #endif

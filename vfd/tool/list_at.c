@@ -32,40 +32,23 @@ static int take(void *ctx, const uint8_t *p, size_t len)
 
 /* ---- requests */
 
-/* Whom a URL is asked for, and its connection. */
 struct asker {
-    struct xh_caller c;
-    struct xh_url *u;
-    struct xh_dial *dial;
-    struct xh_answer *a;
+    struct xh_asker by;
     struct body b;
 };
-
-/* Begins with |u|, which it takes. Returns 0 or a negative code; asker_free in any case. */
-static int asker_begin(struct asker *k, struct xh_url *u, const struct xh_options *o, struct xh_err *err)
-{
-    *k = (struct asker){.u = u, .a = calloc(1, sizeof *k->a)};
-    int rc = xh_caller_find(&k->c, o, u, err);
-    if (rc == 0 && (!k->a || !(k->dial = xh_dial_new(&k->c))))
-        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
-    return rc;
-}
 
 static void asker_free(struct asker *k)
 {
     free(k->b.text);
-    free(k->a);
-    xh_dial_free(k->dial);
-    xh_caller_free(&k->c);
-    xh_url_unref(k->u);
+    xh_asker_end(&k->by);
 }
 
-/* Asks |q| at |from|, and where that sends it. Returns 0 with the reply in k->a, or a negative code. */
+/* Asks |q| at |from|, and where that sends it. Returns 0 with the reply in k->by.a, or a negative code. */
 static int ask(struct asker *k, struct xh_url *from, const struct xh_question *q, struct xh_err *err)
 {
-    const struct xh_answer *a = k->a;
+    const struct xh_answer *a = k->by.a;
     k->b.len = 0;
-    int rc = xh_dial_follow(k->dial, from, q, k->a, err);
+    int rc = xh_dial_follow(k->by.dial, from, q, k->by.a, err);
     if (rc == 0 && !a->reply.over)
         rc = xh_err_set(err, a->end == XH_NET_CONNECT_TIMEOUT ? XH_E_TIMEOUT : XH_E_NET, 0, "%.200s: %.300s",
                         from->shown, a->why[0] ? a->why : "no reply");
@@ -83,21 +66,21 @@ static int ask_listing(struct asker *k, struct xh_url *u, const char *method, st
 /* 1 when all of a reply with |status| came. */
 static int came(const struct asker *k, int status)
 {
-    return k->a->end == XH_NET_OK && k->a->reply.status == status && k->b.len > 0;
+    return k->by.a->end == XH_NET_OK && k->by.a->reply.status == status && k->b.len > 0;
 }
 
 /* What is wrong with a reply that is no listing. */
 static int fault(const struct asker *k, struct xh_err *err)
 {
-    int status = k->a->reply.status;
+    int status = k->by.a->reply.status;
     if (status == 401 || status == 403)
         return xh_err_set(err, XH_E_ACCES, status, "%.200s: the server does not list this directory (status %d): only "
-                          "what was opened by name is shown", k->u->shown, status);
+                          "what was opened by name is shown", k->by.u->shown, status);
     if (status == 404)
         return xh_err_set(err, XH_E_NOENT, status, "%.200s: there is no such directory on the server (404)",
-                          k->u->shown);
+                          k->by.u->shown);
     return xh_err_set(err, XH_E_PROTO, status, "%.200s: the server lists no names in a form that is known (status %d): "
-                      "only what was opened by name is shown", k->u->shown, status);
+                      "only what was opened by name is shown", k->by.u->shown, status);
 }
 
 /* ---- S3 */
@@ -108,13 +91,13 @@ static int list_s3(const char *url, unsigned parts, const struct xh_options *o, 
 {
     char token[XH_LISTING_TOKEN_BYTES] = "";
     struct asker k = {0};
-    struct xh_url *u = NULL;
     unsigned part = 0;
-    int rc = xh_caller_list_url(url, token, o, &u, err);
-    rc = rc ? rc : asker_begin(&k, u, o, err);
+    int rc;
     do {
         struct xh_url *at = NULL;
-        rc = rc ? rc : xh_caller_list_url(url, token, o, &at, err);
+        rc = xh_caller_list_url(url, token, o, &at, err);
+        if (rc == 0 && part == 0)
+            rc = xh_asker_begin(&k.by, xh_url_ref(at), o, err);
         rc = rc ? rc : ask_listing(&k, at, NULL, err);
         xh_url_unref(at);
         if (rc == 0 && (!came(&k, 200) || xh_listing_s3(k.b.text, k.b.len, xh_s3_prefix(url), out, token) != 0))
@@ -123,7 +106,7 @@ static int list_s3(const char *url, unsigned parts, const struct xh_options *o, 
     } while (rc == 0 && token[0] && part < parts && out->n <= NAMES_MOST);
     if (rc == 0 && token[0] && parts == PARTS_MOST)
         rc = xh_err_set(err, XH_E_PROTO, 0, "%.200s: it lists more than a million names: only what was opened by name "
-                        "is shown", k.u->shown);
+                        "is shown", k.by.u->shown);
     if (rc == 0 && out->n == 0 && *xh_s3_prefix(url))
         rc = xh_err_set(err, XH_E_NOENT, 404, "%.200s: there is nothing below this name on the server", url);
     asker_free(&k);
@@ -153,7 +136,7 @@ static int list_http(const char *url, const struct xh_options *o, struct xh_entr
     struct asker k = {0};
     struct xh_url *u = NULL;
     int rc = xh_caller_url(url, o, &u, err);
-    rc = rc ? rc : asker_begin(&k, u, o, err);
+    rc = rc ? rc : xh_asker_begin(&k.by, u, o, err);
     rc = rc ? rc : ask_listing(&k, u, "PROPFIND", err);
     if (rc == 0 && !(came(&k, 207) && xh_listing_propfind(k.b.text, k.b.len, u->text, out) == 0)) {
         rc = ask_listing(&k, u, NULL, err);
@@ -183,9 +166,9 @@ struct looks {
 static void look(struct asker *k, struct xh_url *u, struct xh_entry *out)
 {
     static const struct xh_question head = {.bodiless = 1};
-    const struct xh_reply *r = &k->a->reply;
+    const struct xh_reply *r = &k->by.a->reply;
     struct xh_err err;
-    if (ask(k, u, &head, &err) != 0 || k->a->end != XH_NET_OK || r->status != 200 || !r->length_given || r->html ||
+    if (ask(k, u, &head, &err) != 0 || k->by.a->end != XH_NET_OK || r->status != 200 || !r->length_given || r->html ||
         r->encoded || r->contradictory)
         return;
     out->size = r->length;
@@ -204,7 +187,7 @@ static void *look_at_some(void *arg)
         struct xh_url *u = NULL;
         rc = xh_caller_url(l->urls[i], l->o, &u, &err);
         if (rc == 0 && !begun++)
-            rc = asker_begin(&k, xh_url_ref(u), l->o, &err);
+            rc = xh_asker_begin(&k.by, xh_url_ref(u), l->o, &err);
         if (rc == 0)
             look(&k, u, &l->out[i]);
         xh_url_unref(u);

@@ -60,25 +60,16 @@ static int judge(const struct xh_url *u, const struct xh_answer *a, const struct
 
 int xh_tool_whole(const char *url, const struct xh_options *o, int fd, uint64_t *bytes, struct xh_err *err)
 {
-    struct xh_caller c = {0};
+    struct xh_asker k = {0};
     struct xh_url *named = NULL;
-    struct xh_dial *dial = NULL;
     struct sink s = {.fd = fd};
     const struct xh_question q = {.whole = 1, .most_bytes = UINT64_MAX, .body = write_piece, .ctx = &s};
     int rc = xh_caller_url(url, o, &named, err);
-    rc = rc ? rc : xh_caller_find(&c, o, named, err);
-    if (rc == 0 && !(dial = xh_dial_new(&c)))
-        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
-    struct xh_answer *a = calloc(1, sizeof *a);
-    if (rc == 0 && !a)
-        rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a reply");
-    rc = rc ? rc : xh_dial_follow(dial, named, &q, a, err);
-    rc = rc ? rc : judge(named, a, &s, err);
+    rc = rc ? rc : xh_asker_begin(&k, named, o, err);
+    rc = rc ? rc : xh_dial_follow(k.dial, named, &q, k.a, err);
+    rc = rc ? rc : judge(named, k.a, &s, err);
     if (rc == 0)
-        *bytes = a->body_bytes;
-    free(a);
-    xh_dial_free(dial);
-    xh_caller_free(&c);
-    xh_url_unref(named);
+        *bytes = k.a->body_bytes;
+    xh_asker_end(&k);
     return rc;
 }
