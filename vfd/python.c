@@ -14,11 +14,11 @@
 #include "python.h"
 
 #include <dlfcn.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "../cache/base/interrupt.h"
 #include "../cache/base/process.h"
@@ -49,8 +49,10 @@ static struct sigaction previous; /* written once, while |ours| is not the handl
 static int chained;               /* it is written; the main thread's */
 /* The thread that finds out whether the lock can be had: release there, acquire by the main thread. */
 enum { NOBODY, ASKING, FREE };
-#define FREE_LOOKS   10 /* for its answer, of FREE_LOOK_MS each: longer than a thread of Python's keeps the lock */
-#define FREE_LOOK_MS 2
+/* Looks for its answer, together longer than a thread of Python's keeps the lock. As long as one lasts, somebody may
+ * take the lock behind the answer. */
+#define FREE_LOOKS   200
+#define FREE_LOOK_NS 100000
 static _Atomic int guard;
 static uint64_t guarded; /* the process that |guard| is of */
 
@@ -125,6 +127,7 @@ static void *find_out(void *arg)
 /* 1 when the lock could be had just now. An answer that comes later is of no use: who has the lock by then? */
 static int lock_is_free(void)
 {
+    static const struct timespec look = {.tv_nsec = FREE_LOOK_NS};
     if (guarded != xh_process()) { /* a fork's child has not its parent's threads */
         guarded = xh_process();
         atomic_store_explicit(&guard, NOBODY, memory_order_relaxed);
@@ -137,7 +140,7 @@ static int lock_is_free(void)
         return 0;
     }
     for (int i = 0; i < FREE_LOOKS; i++) {
-        poll(NULL, 0, FREE_LOOK_MS);
+        nanosleep(&look, NULL);
         if (atomic_load_explicit(&guard, memory_order_acquire) == FREE)
             return 1;
     }
