@@ -45,3 +45,14 @@ long long xh_iso_date(const char *text)
     long long at = (long long)timegm(&tm), off = hours * 3600LL + minutes * 60LL;
     return sign == '-' ? at + off : at - off;
 }
+
+const char *xh_date_text(int64_t seconds, char out[XH_DATE_TEXT_BYTES])
+{
+    time_t when = (time_t)seconds;
+    struct tm tm;
+    snprintf(out, XH_DATE_TEXT_BYTES, "?");
+    if (gmtime_r(&when, &tm))
+        snprintf(out, XH_DATE_TEXT_BYTES, "%04d-%02d-%02d %02d:%02d:%02d UTC", tm.tm_year + 1900, tm.tm_mon + 1,
+                 tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    return out;
+}

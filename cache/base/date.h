@@ -15,4 +15,9 @@ int64_t xh_http_date(const char *text);
  * Source: RFC 3339. */
 long long xh_iso_date(const char *text);
 
+#define XH_DATE_TEXT_BYTES 64
+/* Writes the |seconds| since 1970 as "2026-11-26 09:00:00 UTC", "?" where the year has no number. Returns |out|. Not by
+ * strftime, which reads TZ: a thread of the engine may call this. */
+const char *xh_date_text(int64_t seconds, char out[XH_DATE_TEXT_BYTES]);
+
 #endif

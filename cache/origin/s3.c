@@ -457,21 +457,6 @@ void xh_s3_error(const char *xml, size_t len, struct xh_s3_error *out)
     between(xml, len, "<ServerTime>", '<', "0123456789-:.TZ", out->server_time, sizeof out->server_time);
 }
 
-const char *xh_s3_clock(long long seconds, char out[XH_S3_CLOCK_BYTES])
-{
-    static const int month_days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    long long days = seconds / 86400, left = seconds % 86400;
-    int year = 1970, month = 0;
-    for (int n; days >= (n = 365 + (year % 4 == 0 && (year % 100 != 0 || year % 400 == 0))); year++)
-        days -= n;
-    int leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    for (int n; days >= (n = month_days[month] + (leap && month == 1)); month++)
-        days -= n;
-    snprintf(out, XH_S3_CLOCK_BYTES, "%04d-%02d-%02d %02d:%02d:%02d UTC", year % 10000, month + 1, (int)days + 1,
-             (int)(left / 3600), (int)(left / 60 % 60), (int)(left % 60));
-    return out;
-}
-
 const char *xh_s3_elsewhere(const struct xh_url *u, const struct xh_reply *r, const struct xh_s3_error *e)
 {
     static const char *const codes[] = {"AuthorizationHeaderMalformed", "IncorrectEndpoint", "PermanentRedirect",

@@ -94,8 +94,4 @@ struct xh_reply;
  * is signed for; |e|: what its XML says. NULL: it does not say so, or |u| is not of S3. |r| and |e| keep it. */
 const char *xh_s3_elsewhere(const struct xh_url *u, const struct xh_reply *r, const struct xh_s3_error *e);
 
-#define XH_S3_CLOCK_BYTES 64
-/* Writes the |seconds| since 1970 as "2026-11-26 09:00:00 UTC". Returns |out|. */
-const char *xh_s3_clock(long long seconds, char out[XH_S3_CLOCK_BYTES]);
-
 #endif

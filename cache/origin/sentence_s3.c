@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/date.h"
 #include "sentence.h"
 
 /* What may be wrong, and what to do, where |code| speaks of the key that was sent. */
@@ -63,14 +64,14 @@ int xh_sentence_s3_refused(const struct xh_attempt *a, const char *code, struct 
 
 int xh_sentence_s3_clock(const struct xh_attempt *a, const struct xh_s3_error *e, struct xh_err *err)
 {
-    char here[XH_S3_CLOCK_BYTES], there[XH_S3_CLOCK_BYTES];
+    char here[XH_DATE_TEXT_BYTES], there[XH_DATE_TEXT_BYTES];
     const struct xh_reply *r = &a->x->reply;
     int told = r->date >= 0;
     return xh_sentence(a, err, XH_E_ACCES, r->status,
                        "%d RequestTimeTooSkewed: this machine's clock says %s, the server's %s. Set the wrong one "
                        "right: signatures hold for a few minutes",
-                       r->status, xh_s3_clock(a->now_s, here),
-                       told                ? xh_s3_clock(r->date, there)
+                       r->status, xh_date_text(a->now_s, here),
+                       told                ? xh_date_text(r->date, there)
                        : e->server_time[0] ? e->server_time
                                            : "another time");
 }

@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <jansson.h>
 #include <openssl/evp.h>
 
+#include "base/date.h"
 #include "s3keys.h"
 
 /* ---- what a token says of itself. Its signature is not ours to check: hints for the user, and when to look for
@@ -62,18 +62,12 @@ static void show_string(const json_t *value, char *out, size_t size)
 
 void xh_token_describe(const struct xh_token *t, long long now, char *out, size_t size)
 {
-    char date[64], audience[128], scope[128];
-    struct tm tm;
+    char date[XH_DATE_TEXT_BYTES], audience[128], scope[128];
     json_t *claims = t->s3 ? NULL : claims_of(t);
     long long exp = t->s3 ? t->expires : expiry_in(claims);
-    time_t when = (time_t)exp;
     out[0] = '\0';
     if (exp > 0 && exp <= now) {
-        if (gmtime_r(&when, &tm)) { /* strftime reads TZ, and this may be an engine thread */
-            snprintf(date, sizeof date, "%d-%02d-%02d %02d:%02d:%02d UTC", tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-                     tm.tm_hour, tm.tm_min, tm.tm_sec);
-            snprintf(out, size, " (it expired at %s)", date);
-        }
+        snprintf(out, size, " (it expired at %s)", xh_date_text(exp, date));
     } else if (claims) {
         show_string(json_object_get(claims, "aud"), audience, sizeof audience);
         show_string(json_object_get(claims, "scope"), scope, sizeof scope);

@@ -59,7 +59,7 @@ ROOMS = {
     "verdict": (
         "cache/origin/attempt cache/origin/sentence cache/origin/sentence_s3 cache/origin/verdict "
         "cache/origin/verdict_s3",
-        "base:err.h,options.h text creds:auth.h,login.h,session.h wire:wire.h exchange"),
+        "base:date.h,err.h,options.h text creds:auth.h,login.h,session.h wire:wire.h exchange"),
     "control": (
         "cache/origin/control cache/origin/hedge cache/origin/link", "base:links.h,now.h,options.h asked exchange"),
     "engine": (

@@ -260,10 +260,10 @@ Test(s3, an_error_s_words_are_taken_and_nothing_else)
         cr_expect_str_eq(e.region, cases[i].region);
         cr_expect_str_eq(e.server_time, cases[i].time);
     }
-    char out[XH_S3_CLOCK_BYTES];
-    cr_expect_str_eq(xh_s3_clock(0, out), "1970-01-01 00:00:00 UTC");
-    cr_expect_str_eq(xh_s3_clock(951782400, out), "2000-02-29 00:00:00 UTC");
-    cr_expect_str_eq(xh_s3_clock(1795687496, out), "2026-11-26 10:04:56 UTC");
+    char out[XH_DATE_TEXT_BYTES];
+    cr_expect_str_eq(xh_date_text(0, out), "1970-01-01 00:00:00 UTC");
+    cr_expect_str_eq(xh_date_text(951782400, out), "2000-02-29 00:00:00 UTC");
+    cr_expect_str_eq(xh_date_text(1795687496, out), "2026-11-26 10:04:56 UTC");
 }
 
 /* ---- profiles */
