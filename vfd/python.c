@@ -18,11 +18,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include "../cache/base/interrupt.h"
 #include "../cache/base/process.h"
 #include "../cache/base/thread.h"
+#include "../cache/base/waits.h"
 
 /* Of Python's C interface: what stays the same in all its versions 3. */
 static struct {
@@ -127,7 +127,6 @@ static void *find_out(void *arg)
 /* 1 when the lock could be had just now. An answer that comes later is of no use: who has the lock by then? */
 static int lock_is_free(void)
 {
-    static const struct timespec look = {.tv_nsec = FREE_LOOK_NS};
     if (guarded != xh_process()) { /* a fork's child has not its parent's threads */
         guarded = xh_process();
         atomic_store_explicit(&guard, NOBODY, memory_order_relaxed);
@@ -140,7 +139,7 @@ static int lock_is_free(void)
         return 0;
     }
     for (int i = 0; i < FREE_LOOKS; i++) {
-        nanosleep(&look, NULL);
+        xh_pause_ns(FREE_LOOK_NS);
         if (atomic_load_explicit(&guard, memory_order_acquire) == FREE)
             return 1;
     }

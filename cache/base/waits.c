@@ -18,3 +18,9 @@ int xh_cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t until_
     struct timespec until = {(time_t)(until_ns / 1000000000u), (long)(until_ns % 1000000000u)};
     return pthread_cond_timedwait(c, lock, &until) != ETIMEDOUT;
 }
+
+void xh_pause_ns(uint64_t ns)
+{
+    struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+    nanosleep(&t, NULL);
+}

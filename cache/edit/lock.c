@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #include "base/now.h"
+#include "base/waits.h"
 #include "watch/trace.h"
 
 #define LEASE_NS 10000000000u
@@ -43,8 +43,7 @@ static void nap(unsigned owners)
 {
     unsigned most = NAP_MOST_MS + owners * (NAP_MOST_MS / 8);
     most = most < NAP_MANY_MS ? most : NAP_MANY_MS;
-    struct timespec t = {0, (long)(NAP_LEAST_MS + dice() % (most - NAP_LEAST_MS)) * 1000000L};
-    nanosleep(&t, NULL);
+    xh_pause_ns((NAP_LEAST_MS + dice() % (most - NAP_LEAST_MS)) * UINT64_C(1000000));
 }
 
 static void name_of(char *out, size_t size, const char *dir, const char *file)

@@ -23,9 +23,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/now.h"
+#include "base/waits.h"
 #include "watch/trace.h"
 #include "aside.h"
 #include "compose.h"
@@ -38,6 +38,7 @@
 #define UPLOADS_MOST 3 /* uploads that the network broke off */
 #define MOVES_MOST 5
 #define TICKS_MOST 30
+#define TICK_NS    300000000u
 /* Requests after which nginx most likely keeps a file in memory: open_file_cache_min_uses is 1, or 2 in many
  * examples. */
 #define FILE_CACHE_USES 2
@@ -232,7 +233,7 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
             return xh_err_set(err, XH_E_STATUS, 0,
                               "%.200s: the file's date is in the server's future: two versions could not be told apart",
                               xh_dav_shown(e->dav));
-        nanosleep(&(struct timespec){0, 300000000L}, NULL);
+        xh_pause_ns(TICK_NS);
         rc = xh_turn_sign(&a->lock, e->dav, err);
     }
     return rc;

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/now.h"
+#include "base/waits.h"
 #include "watch/timeline.h"
 #include "watch/trace.h"
 #include "endpoint.h"
@@ -23,7 +24,7 @@
 #include "verdict.h"
 
 #define BACKOFF_MOST_MS 2000u
-#define HELD_NAP_MS     100u /* at exit nothing waits for longer */
+#define HELD_NAP_NS     100000000u /* at exit nothing waits for longer */
 #define DIGEST_TIMES    10u  /* after its last byte a server may be at work on a file for so many stall time-outs */
 #define SAID_SHOWN      160u /* bytes of the server's words in an error */
 #define ECHO_BYTES      12u  /* of a token, in a row: so many are none by chance */
@@ -236,12 +237,6 @@ static void perform(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     xh_count(d->counters, bytes_fetched, d->body_len);
 }
 
-static void pause_ms(uint64_t ms)
-{
-    struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000L};
-    nanosleep(&t, NULL);
-}
-
 int xh_dav_wait(struct xh_dav *d, const struct xh_url *to, struct xh_err *err)
 {
     for (;;) {
@@ -252,7 +247,7 @@ int xh_dav_wait(struct xh_dav *d, const struct xh_url *to, struct xh_err *err)
         xh_engine_unlock();
         if (!held)
             return 0;
-        pause_ms(held / 1000000u < HELD_NAP_MS ? held / 1000000u + 1 : HELD_NAP_MS);
+        xh_pause_ns(held < HELD_NAP_NS ? held : HELD_NAP_NS);
     }
 }
 
@@ -297,7 +292,7 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     d->moved_up = d->moved_down = 0;
     enum xh_proxy_turn turn;
     while ((turn = xh_proxy_turn(proxy, to)) == XH_PROXY_WAIT)
-        pause_ms(XH_PROXY_TURN_MS);
+        xh_pause_ns(XH_PROXY_TURN_MS * UINT64_C(1000000));
     if (turn == XH_PROXY_REFUSED || turn == XH_PROXY_FORBIDDEN) {
         d->source = NULL;
         xh_proxy_refused(proxy, to, turn == XH_PROXY_REFUSED ? 407 : 403, err);
@@ -505,7 +500,7 @@ int xh_dav_ask(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *er
         if (d->counters)
             xh_count(d->counters, retries, 1);
         xh_trace(XH_T_ORIGIN, "dav-again", "url=%s method=%s", d->url->shown, a->method);
-        pause_ms(ms);
+        xh_pause_ns(ms * UINT64_C(1000000));
         ms = 2 * ms < BACKOFF_MOST_MS ? 2 * ms : BACKOFF_MOST_MS;
     }
 }

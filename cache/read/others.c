@@ -1,10 +1,10 @@
 /* Other processes, and other reads of this one, as a source: waits for the pages that they have claimed. Own fetches
  * are always waited for before others', so that two readers never wait for each other. */
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/interrupt.h"
 #include "base/now.h"
+#include "base/waits.h"
 #include "disk/disk.h"
 #include "object.h"
 #include "pages/fetch.h"
@@ -180,9 +180,8 @@ void xh_others_leave_it(struct xh_read_op *op)
     if (info.open || most == 0 || !lacks(op, todo))
         return;
     uint64_t entered = xh_account_enter(f->account, XH_OTHERS);
-    const struct timespec look = {.tv_nsec = (long)(most / LEFT_LOOKS)};
     do {
-        nanosleep(&look, NULL);
+        xh_pause_ns(most / LEFT_LOOKS);
         now = xh_now_ns();
     } while (now - begun < most && lacks(op, todo) && xh_shadow_other_walks(f->shadow));
     xh_account_leave(f->account, XH_OTHERS, entered);

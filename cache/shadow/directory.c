@@ -9,11 +9,11 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/files.h"
 #include "base/filesystems.h"
+#include "base/waits.h"
 #include "watch/trace.h"
 #include "store.h"
 
@@ -108,7 +108,6 @@ static const char *bad_dir(int fd, const struct xh_options *o)
 /* Opens the layout's directory in |base| and marks it as used. If another process is removing it, makes a new one. */
 static int open_layout(int base, const char *name, int create)
 {
-    const struct timespec pause = {.tv_nsec = XH_STORE_PAUSE_NS};
     struct stat st;
     for (unsigned i = 0; i < XH_STORE_TRIES; i++) {
         int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -120,7 +119,7 @@ static int open_layout(int base, const char *name, int create)
         if (!removed && fstat(fd, &st) == 0 && st.st_nlink > 0)
             return fd;
         close(fd);
-        nanosleep(&pause, NULL);
+        xh_pause_ns(XH_STORE_PAUSE_NS);
     }
     errno = ENOENT;
     return -1;

@@ -21,12 +21,12 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/files.h"
 #include "base/now.h"
 #include "base/sha256.h"
+#include "base/waits.h"
 #include "watch/trace.h"
 
 #ifndef MFD_NOEXEC_SEAL
@@ -327,7 +327,7 @@ int xh_store_attach(struct xh_shadow *s)
         if (rc == FAILED)
             break;
         if (i > 0)
-            nanosleep(&(struct timespec){.tv_nsec = XH_STORE_PAUSE_NS}, NULL);
+            xh_pause_ns(XH_STORE_PAUSE_NS);
     }
     xh_trace(XH_T_SHADOW, "private", "dir=%s name=%s errno=%d", s->dir, s->name, errno);
     return -1;

@@ -7,11 +7,11 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/now.h"
 #include "base/sha256.h"
+#include "base/waits.h"
 #include "watch/trace.h"
 #include "impl.h"
 #include "directory.h"
@@ -32,7 +32,6 @@ static int open_turns(const struct xh_options *o)
 
 int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_ms, struct xh_turn *t)
 {
-    static const struct timespec look = {.tv_nsec = LOOK_NS};
     uint8_t sha[32];
     uint64_t hash, begun = xh_now_ns();
     *t = (struct xh_turn){.fd = -1};
@@ -44,7 +43,7 @@ int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_m
     while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && xh_now_ns() - begun < most_ms * UINT64_C(1000000)) {
         if (!waited++)
             xh_store_lock(t->fd, F_RDLCK, t->at + 1);
-        nanosleep(&look, NULL);
+        xh_pause_ns(LOOK_NS);
     }
     if (waited)
         xh_store_lock(t->fd, F_UNLCK, t->at + 1);

@@ -7,9 +7,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "../../cache/base/now.h"
+#include "../../cache/base/waits.h"
 
 #define CONNECTIONS_MOST 16u
 #define TICK_NS 10000000
@@ -80,11 +80,10 @@ struct sample {
  * the number of samples. */
 static size_t watch(struct race *r, unsigned n, struct sample *s)
 {
-    const struct timespec tick = {.tv_nsec = TICK_NS};
     size_t k = 0;
     uint64_t going_ns = 0;
     while (k < TICKS_MOST) {
-        nanosleep(&tick, NULL);
+        xh_pause_ns(TICK_NS);
         uint64_t now = xh_now_ns(), bytes = atomic_load_explicit(&r->bytes, memory_order_relaxed);
         if (!going_ns && atomic_load(&r->going) >= n)
             going_ns = now;
