@@ -1,9 +1,6 @@
 /* Observing external links: see elink.h. */
 #include "elink.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "../cache/cache.h"
 #include "family.h"
 #include "h5err.h"

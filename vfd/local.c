@@ -6,7 +6,6 @@
  * 3. Texts of errors are sec2's: "Other projects may rely on the description format". */
 #include "local.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

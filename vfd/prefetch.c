@@ -7,7 +7,6 @@
  * 3. Data is never waited for. HDF5 reads a chunk index within the call, as H5Dread would, from its start to the last
  * chunk that is wanted. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "../cache/base/table.h"
 #include "../cache/cache.h"

@@ -16,7 +16,6 @@
  * not sent, and must be opened again. */
 #include "merge.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,9 +12,7 @@
  * (|skip|). */
 #include "metaindex.h"
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/table.h"
 #include "metaparse.h"

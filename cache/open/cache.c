@@ -2,7 +2,6 @@
  * version it is. The way of a read is in read.c. */
 #include "cache.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -1,5 +1,4 @@
 /* Writing at the origin: several requests in one piece, see xh_dav_exchange in dav.h. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -1,9 +1,6 @@
 /* The origin object: see object.h. */
 #include "origin_object.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/now.h"
 #include "engine.h"
 

@@ -1,6 +1,5 @@
 /* The shadow as a source: sorts a read's pages into those that are there, those that the disk cache has, those that
  * another claim brings, and those that are left to the sources behind it; copies the first ones out. */
-#include <stdlib.h>
 
 #include "disk/disk.h"
 #include "object.h"

@@ -11,7 +11,6 @@
  * This file knows nothing of pages. */
 #include "owner.h"
 
-#include <assert.h>
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "disk/disk.h"
 #include "object.h"

@@ -1,7 +1,6 @@
 /* The doctor's check of the sidecars, and of whether the file can be changed. Reading needs neither. */
 #include "extras.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -9,11 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
 
 #include "../../cache/base/bytes.h"
 #include "../../cache/base/files.h"

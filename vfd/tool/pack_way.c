@@ -10,7 +10,6 @@
 #include "../../cache/base/bytes.h"
 #include "../../cache/base/files.h"
 #include "../../cache/source/packed.h"
-#include "place.h"
 
 /* A higher level or larger frames are chosen when they save this much more. */
 #define WORTH_MORE 1.02

@@ -1,6 +1,5 @@
 /* xhdf5 recover: what was written to files at URLs and has not reached their servers. */
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
