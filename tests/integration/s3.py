@@ -474,6 +474,8 @@ def lying(tap, liar, r):
         with tap.claim(f"{fault}: the doctor looks for sidecars in that region too"):
             out = r.run(TOOL, "doctor", "--quick", f"s3://{fault}/x.h5", XHDF5_SIDECAR="auto", **endpoint, **KEYS)[1]
             assert "image" in out and "(status" not in out, out
+            body, = (all_ for path, all_ in liar.requests().items() if path.startswith(f"/{fault}/x.h5.xhbody"))
+            assert [one["status"] for one in body] == [206], "the region is found out again for each name"
     for fault, words in (("s3-regions", ("endpoint",)), ("s3-forged", ("endpoint",))):
         with tap.claim(f"{fault}: what leads nowhere ends, and says what to set"):
             liar.reset()

@@ -19,6 +19,7 @@ struct xh_dial {
     const struct xh_question *q;
     struct xh_answer *a;
     size_t header_bytes;
+    char region[XH_S3_REGION_BYTES]; /* that an answer of the caller's server named; "": none did */
     struct xh_multipart multipart;
 };
 
@@ -247,7 +248,7 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
     snprintf(a->address, sizeof a->address, "%s", times.address);
 }
 
-int xh_dial_next(const struct xh_dial *d, const struct xh_url *named, const struct xh_url *at, unsigned hops,
+int xh_dial_next(struct xh_dial *d, const struct xh_url *named, const struct xh_url *at, unsigned hops,
                  const struct xh_answer *a, struct xh_url **next, struct xh_err *err)
 {
     const struct xh_reply *r = &a->reply;
@@ -265,14 +266,19 @@ int xh_dial_next(const struct xh_dial *d, const struct xh_url *named, const stru
                     : xh_proxy_follow(&d->c->proxies, at, r->location, next, err);
     if (rc == 0)
         xh_s3_follow(named, *next);
+    if (rc == 0 && region && xh_url_same_server(at, d->c->url))
+        snprintf(d->region, sizeof d->region, "%s", region);
     return rc ? rc : 1;
 }
 
 int xh_dial_follow(struct xh_dial *d, struct xh_url *named, const struct xh_question *q, struct xh_answer *a,
                    struct xh_err *err)
 {
-    struct xh_url *at = xh_url_ref(named), *next = NULL;
+    struct xh_url *at = NULL, *next = NULL;
     int rc = 1;
+    int knows = d->region[0] && named->region && xh_url_same_server(named, d->c->url);
+    if (!knows || xh_s3_in_region(named, d->region, &at, NULL) != 0)
+        at = xh_url_ref(named);
     for (unsigned hops = 0; rc == 1; hops++) {
         xh_dial_ask(d, at, q, a);
         rc = xh_dial_next(d, named, at, hops, a, &next, err);

@@ -68,11 +68,11 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
 /* Where |a|, the answer of |at|, sends its reader by a redirect or to another region of S3; |hops| of these led from
  * |named| to |at|. Returns 1 with |*next|, 0: the answer is the last one, or a negative code: it leads nowhere. Owns:
  * the caller unrefs |*next|. */
-int xh_dial_next(const struct xh_dial *d, const struct xh_url *named, const struct xh_url *at, unsigned hops,
+int xh_dial_next(struct xh_dial *d, const struct xh_url *named, const struct xh_url *at, unsigned hops,
                  const struct xh_answer *a, struct xh_url **next, struct xh_err *err);
 
-/* xh_dial_ask for |named|, and then wherever the answers lead. Returns 0 with the last one in |out|, or a negative
- * code, with the one that leads nowhere. */
+/* xh_dial_ask for |named|, in the region that an earlier answer named, and then wherever the answers lead. Returns 0
+ * with the last one in |out|, or a negative code, with the one that leads nowhere. */
 int xh_dial_follow(struct xh_dial *d, struct xh_url *named, const struct xh_question *q, struct xh_answer *out,
                    struct xh_err *err);
 
