@@ -24,7 +24,8 @@ def free_port(addr):
     connections: else one of these may take it before the server does."""
     lowest = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     family = socket.AF_INET6 if ":" in addr else socket.AF_INET
-    for port in [*random.sample(range(lowest // 2, lowest), 100), 0]:   # 0: any, where those are not to be had
+    below = range(lowest // 2, lowest)
+    for port in [*random.sample(below, min(100, len(below))), 0]:   # 0: any, where those are not to be had
         with socket.socket(family) as s, contextlib.suppress(OSError):
             s.bind((addr, port))
             return s.getsockname()[1]

@@ -86,8 +86,8 @@ void xh_account_lost(struct xh_account *a, uint64_t failures, uint64_t missing, 
 /* Call when the file is open. */
 void xh_account_opened(struct xh_account *a);
 
-/* Writes the account of the file |url_shown| to standard error, in one write. |c| are its counters. The caller fills in what only
- * it knows in |f|: |rtt_ns| and what follows. */
+/* Writes the account of the file |url_shown| to standard error, in one write. |c| are its counters. The caller fills in
+ * what only it knows in |f|: |rtt_ns| and what follows. */
 void xh_account_print(struct xh_account *a, const char *url_shown, const struct xh_stats *c, struct xh_facts *f);
 
 /* The same for a file that was not opened. |why| is the message for the user. */
