@@ -84,6 +84,7 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
     e->side = e->quick = NULL;
     if (rc)
         return rc;
+    xh_cache_forget(e->url, &e->opt);
     xh_edit_tidy(e);
     rc = committed(e, &fresh, err);
     if (rc == 0 && !e->closing)

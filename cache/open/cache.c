@@ -19,6 +19,7 @@
 #include "disk/disk.h"
 #include "expected.h"
 #include "object.h"
+#include "opening.h"
 #include "pages/fetch.h"
 #include "pages/flow.h"
 #include "pages/keep.h"
@@ -59,6 +60,11 @@ int xh_cache_is_url(const char *name)
 char *xh_cache_object(const char *url, const struct xh_options *o)
 {
     return xh_origin_object(url, o);
+}
+
+void xh_cache_forget(const char *url, const struct xh_options *o)
+{
+    xh_opening_forget(url, o);
 }
 
 void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer *child)

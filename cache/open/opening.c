@@ -87,19 +87,40 @@ int xh_opening_last(const char *url, const struct xh_options *o, struct xh_shado
     return known;
 }
 
-void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s, struct xh_disk *disk)
+static void forget(const char *url, const struct xh_options *o, int shadows, int disks)
+{
+    struct xh_options on_disk;
+    char *object = xh_origin_object(url, o);
+    if (object && shadows)
+        xh_shadow_hint_forget(object, o);
+    if (object && disks && xh_shadow_on_disk(o, &on_disk))
+        xh_shadow_hint_forget(object, &on_disk);
+    free(object);
+}
+
+void xh_opening_forget(const char *url, const struct xh_options *o)
+{
+    forget(url, o, 1, 1);
+}
+
+void xh_opening_save(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_replicas *origin,
+                     struct xh_shadow *s, struct xh_disk *disk)
 {
     char text[XH_HINT_BYTES];
     /* Without the reader, in whose name there is a token's hash. */
     int none = snprintf(text, sizeof text, "0 -\n");
-    if (disk && xh_replicas_hint(origin, text + none, sizeof text - (size_t)none))
+    int kept = disk && xh_replicas_hint(origin, text + none, sizeof text - (size_t)none);
+    if (kept)
         xh_disk_hint_save(disk, text);
     op->awaited = xh_shadow_turn_awaited(&op->turn);
-    if (op->vouched)
-        return;
     int n = snprintf(text, sizeof text, "%" PRIu64 " %s\n", op->asked_ns, op->reader[0] ? op->reader : "-");
-    if (xh_replicas_hint(origin, text + n, sizeof text - (size_t)n))
+    int left = op->vouched; /* just now, by another process */
+    if (!left && !xh_shadow_private(s) && xh_replicas_hint(origin, text + n, sizeof text - (size_t)n)) {
         xh_shadow_hint_save(s, text);
+        left = 1;
+    }
+    if (!left || (!kept && o->disk_cache_dir[0]))
+        forget(url, o, !left, !kept);
 }
 
 void xh_opening_end(struct xh_opening *op)

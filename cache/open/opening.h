@@ -30,8 +30,13 @@ struct xh_opening {
 /* Waits a short time for the turn to open |url|, on the account |a|, and looks for what is known of it. */
 void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_account *a);
 
-/* Leaves what |origin| knows now with the shadow |s|, for the processes that wait; and with |disk|, NULL: none. */
-void xh_opening_save(struct xh_opening *op, struct xh_replicas *origin, struct xh_shadow *s, struct xh_disk *disk);
+/* Leaves what |origin| knows of |url| now with the shadow |s|, for the processes that wait; and with |disk|, NULL: none.
+ * Where nothing can be left, nothing is left of another version either: offline it would be taken for this one. */
+void xh_opening_save(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_replicas *origin,
+                     struct xh_shadow *s, struct xh_disk *disk);
+
+/* Forgets what openings left of |url|: its version is another one by now, or is to be kept nowhere. */
+void xh_opening_forget(const char *url, const struct xh_options *o);
 
 /* The origin's part of what an opening of |url| left. Returns its length; 0: nothing. */
 size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES]);

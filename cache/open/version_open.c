@@ -44,6 +44,8 @@ static void keep_head(struct xh_file *f, const struct xh_origin_head *head)
 static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, struct xh_opening *op,
                          struct xh_err *err)
 {
+    if (!f->opt.offline && (f->size == 0 || f->fleeting)) /* an older version must not be read for this one */
+        xh_opening_forget(f->url, &f->opt);
     if (f->size == 0)
         return 0;
     /* Two openings that were told the same may have seen two versions: they share nothing, in this process neither. */
@@ -71,7 +73,7 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
     if (head->bytes)
         keep_head(f, head);
     if (!f->opt.offline)
-        xh_opening_save(op, f->origin, f->shadow, f->disk);
+        xh_opening_save(op, f->url, &f->opt, f->origin, f->shadow, f->disk);
     return 0;
 }
 

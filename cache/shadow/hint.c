@@ -140,25 +140,47 @@ int xh_shadow_last(const char *url, const struct xh_options *o, struct xh_shadow
     return there;
 }
 
-void xh_shadow_hint_save(struct xh_shadow *s, const char *text)
+void xh_shadow_hint_forget(const char *url, const struct xh_options *o)
 {
-    char buf[FILE_BYTES], temp[XH_NAME_BYTES], file[XH_NAME_BYTES], sum[SUM_BYTES + 1] = "";
-    if (s->private_ || !xh_shadow_usable(s) || strlen(text) >= XH_HINT_BYTES)
+    char file[XH_NAME_BYTES] = "u-";
+    int dirfd = o->shadow && xh_store_url_hex(url, file + 2) == 0 ? xh_directory_open(o, 0) : -1;
+    if (dirfd < 0)
         return;
-    snprintf(file, sizeof file, "u-%s", s->url_hex);
+    unlinkat(dirfd, file, 0);
+    close(dirfd);
+}
+
+/* Returns 0 or -1. */
+static int save(struct xh_shadow *s, const char *file, const char *text)
+{
+    char buf[FILE_BYTES], temp[XH_NAME_BYTES], sum[SUM_BYTES + 1] = "";
+    if (!xh_shadow_usable(s) || strlen(text) >= XH_HINT_BYTES)
+        return -1;
     if (s->head.on_disk)
         snprintf(sum, sizeof sum, SUM_LINE, sum_of(file, text));
     int len = snprintf(buf, sizeof buf, TAG "%s\n%s%s", s->name, sum, text);
     if (len >= (int)sizeof buf)
-        return;
+        return -1;
     xh_store_temp_name(temp);
     int fd = openat(s->dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
-        return;
+        return -1;
     ssize_t n = write(fd, buf, (size_t)len);
     close(fd);
-    if (n != len || renameat(s->dirfd, temp, s->dirfd, file) < 0) {
-        unlinkat(s->dirfd, temp, 0);
+    if (n == len && renameat(s->dirfd, temp, s->dirfd, file) == 0)
+        return 0;
+    unlinkat(s->dirfd, temp, 0);
+    return -1;
+}
+
+void xh_shadow_hint_save(struct xh_shadow *s, const char *text)
+{
+    char file[XH_NAME_BYTES];
+    if (s->private_)
+        return;
+    snprintf(file, sizeof file, "u-%s", s->url_hex);
+    if (save(s, file, text)) { /* none rather than one of an older version, which would be read offline */
         xh_trace(XH_T_SHADOW, "hint_failed", "errno=%d", errno);
+        unlinkat(s->dirfd, file, 0);
     }
 }

@@ -184,9 +184,11 @@ struct xh_shadow_version {
     char hint[XH_HINT_BYTES]; /* that version's */
 };
 int xh_shadow_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out);
-/* Replaces the hint of |s|'s URL atomically. A failure is silent: it costs a request next time. A private shadow
- * saves none. */
+/* Replaces the hint of |s|'s URL atomically. A failure is silent: there is no hint then, which costs a request next
+ * time. A private shadow saves none. */
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text);
+/* Removes the hint of |url|, if there is one. */
+void xh_shadow_hint_forget(const char *url, const struct xh_options *o);
 
 /* The negative cache, for the user's other processes. xh_shadow_note_lack notes that |name|, any text, does not
  * exist; with |lacks| 0, that it exists after all. xh_shadow_lacks returns 1 when its absence was noted in the last

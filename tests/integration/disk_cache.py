@@ -192,8 +192,19 @@ class Store:
         return self.data + i * PAGE, min(PAGE, self.size - i * PAGE)
 
 
-def reads_right(bench, server, disk, name="a.h5", **options):
-    with Reader(server, disk, **options) as r:
+@contextlib.contextmanager
+def small_tmpfs(base, size):
+    made = base / "tmpfs"
+    made.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", made], check=True)
+    try:
+        yield made
+    finally:
+        subprocess.run(["umount", "-l", made], check=True)
+
+
+def reads_right(bench, server, disk, name="a.h5", shadow=None, **options):
+    with Reader(server, disk, shadow, **options) as r:
         got = r.read(bench.url(server, name))
         said = r.close()
     assert got == bench.sums[name], (got, said)
@@ -262,6 +273,70 @@ def new_version(bench, server):
         bench.sums["changing.h5"] = bench.sums["b.h5"]
         reads_right(bench, server, disk, "changing.h5")
         reads_right(bench, server, disk, "changing.h5", offline="on")
+
+
+def last_opened(bench, server):
+    """Offline no older version is read than the one that was opened last, though that one could not be kept."""
+    def changes(age_s):
+        shutil.copy(bench.root / "b.h5", bench.root / "latest.h5")
+        os.utime(bench.root / "latest.h5", (time.time() - age_s,) * 2)
+        bench.sums["latest.h5"] = bench.sums["b.h5"]
+
+    def keeps(disk, shadow, **options):
+        shutil.copy(bench.root / "a.h5", bench.root / "latest.h5")
+        harness.age(bench.root / "latest.h5")
+        bench.sums["latest.h5"] = bench.sums["a.h5"]
+        reads_right(bench, server, disk, "latest.h5", shadow=shadow, **options)
+        reads_right(bench, server, disk, "latest.h5", shadow=shadow, offline="on", **options)
+
+    def offline_knows_none(disk, shadow):
+        with Reader(server, disk, shadow, offline="on") as r:
+            got = r.read(bench.url(server, "latest.h5"))
+            r.close()
+        assert got.startswith("error ") and "offline=on" in got, (got, bench.sums)
+
+    for with_shadow in False, True:
+        with bench.disk() as disk, harness.shadow_dir() as made:
+            shadow = made if with_shadow else None
+            keeps(disk, shadow)
+            changes(-3600)    # of the future: it may change again within its date
+            reads_right(bench, server, disk, "latest.h5", shadow=shadow)
+            offline_knows_none(disk, shadow)
+    if os.geteuid() == 0:
+        with bench.disk() as base, small_tmpfs(base, "64m") as disk:
+            keeps(disk, None, disk_cache_bytes="1G")
+            changes(86400)
+            with (disk / "filler").open("wb") as f, contextlib.suppress(OSError):
+                while True:
+                    f.write(bytes(4096))
+                    f.flush()
+            reads_right(bench, server, disk, "latest.h5", disk_cache_bytes="1G")
+            offline_knows_none(disk, None)
+
+
+WRITE = """
+import sys, h5py
+with h5py.File(sys.argv[1], "r+") as f:
+    f["last"][:100] = 0
+"""
+
+
+def own_writing(bench, server):
+    """What was written to a file is not passed over offline: the version before it is not read any more."""
+    root = bench.root / "written"
+    root.mkdir()
+    root.chmod(0o777)    # the server may be another user
+    shutil.copy(bench.root / "a.h5", root)
+    harness.age(root)
+    with harness.Server(bench.kind, root, words=["--writable"]) as writable, bench.disk() as disk:
+        url = f"{writable.url}/a.h5"
+        reads_right(bench, writable, disk)
+        code, out, err = harness.run([harness.DATA_PYTHON, "-c", WRITE, url], env_of(writable, disk, writable="on"))
+        assert code == 0, (code, out, err)
+        with Reader(writable, disk, offline="on") as r:
+            got = r.read(url)
+            r.close()
+        assert got.startswith("error ") and "offline=on" in got, (got, bench.sums)
 
 
 def closes_soon(bench, server):
@@ -645,6 +720,8 @@ def main():
                 (without_a_hint, "without its hint the version is asked for, and its bytes are read from the disk"),
                 (part_of_it, "what the disk lacks is fetched, and nothing else"),
                 (new_version, "a file that has changed is another one; offline the one that was opened last is read"),
+                (last_opened, "offline no older version is read than the one that was opened last"),
+                (own_writing, "offline no older version is read than the one that was written"),
                 (closes_soon, "a file that was just changed leaves nothing that proves nothing"),
                 (a_fork, "a fork's child and its parent read and keep"),
                 (damage, "pages that are damaged, swapped or only said to be there are fetched again, and heal"),
