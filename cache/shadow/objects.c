@@ -94,7 +94,7 @@ static int map_words(struct xh_shadow *s)
     if (p == MAP_FAILED)
         return -1;
     s->map = p;
-    s->guard = xh_guard_add(p, s->map_bytes);
+    s->guard = xh_guard_add(p, s->map_bytes, h->on_disk ? s->fd : -1, h->header_bytes, h->unit_bytes);
     s->live = (struct xh_layout_live *)((char *)p + XH_LIVE_OFF);
     s->epochs = (_Atomic uint16_t *)((char *)p + XH_EPOCHS_OFF);
     s->words = (_Atomic uint64_t *)((char *)p + h->header_bytes);

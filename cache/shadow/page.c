@@ -120,11 +120,13 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
         ssize_t n = xh_retry(pwrite(s->fd, from, len, (off_t)(s->head.data_off + off)));
         if (n > 0) {
             from += n, off += (uint64_t)n, len -= (size_t)n;
-        } else if (n < 0 && errno == ENOSPC && !squeezed) {
-            /* Another program filled the tmpfs below our budget: give back some of ours, once. */
+        } else if (n < 0 && (errno == ENOSPC || errno == EDQUOT) && !squeezed) {
+            /* Another program filled the file system, or the user's quota, below our budget: give back some of ours,
+             * once. */
+            int why = errno;
             squeezed = 1;
             if (!xh_evict_squeeze(s, len + s->step_bytes, 0, NULL))
-                return no_more(s, off, ENOSPC);
+                return no_more(s, off, why);
         } else {
             return no_more(s, off, n < 0 ? errno : 0);
         }
@@ -241,6 +243,21 @@ int xh_page_end_read(struct xh_shadow *s, uint64_t idx, const struct xh_page_see
     return 1;
 }
 
+int xh_page_had(struct xh_shadow *s, ssize_t got, uint64_t first, uint64_t n, uint64_t *had)
+{
+    int lost = s->head.on_disk && (errno == EIO || errno == EUCLEAN || errno == EBADMSG || errno == ENODATA);
+    if (got < 0 && !lost)
+        return 0;
+    *had = got < 0 ? 0 : (uint64_t)got;
+    for (uint64_t idx = first + *had / XH_PAGE_BYTES; idx < first + n; idx++) {
+        struct xh_page_seen seen;
+        uint64_t end = (idx - first) * XH_PAGE_BYTES + xh_page_bytes(s, idx);
+        if (end > *had && xh_page_begin_read(s, idx, &seen))
+            xh_page_end_read(s, idx, &seen, NULL);
+    }
+    return 1;
+}
+
 /* Does the same as xh_shadow_read, for at most RUN_PAGES pages and a part of one. */
 static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t len)
 {
@@ -255,25 +272,23 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
     const uint64_t n = r.n;
     if (n < want)
         r.len = (size_t)((r.first + n) * XH_PAGE_BYTES - off);
-    ssize_t got = copy_pages(s, &r);
-    if (got < 0) { /* the file is not damaged, but perhaps the disk */
-        if (s->head.on_disk && errno == EIO)
-            damaged(s, r.first, seen[0].word);
+    uint64_t had, good = r.len;
+    if (!xh_page_had(s, copy_pages(s, &r), r.first, n, &had))
         return 0;
-    }
-
     xh_page_fence();
     for (uint64_t i = 0; i < n; i++) {
         uint64_t idx = r.first + i, at = idx * XH_PAGE_BYTES, bytes = xh_page_bytes(s, idx);
         const uint8_t *page = place(s, &r, idx);
-        if (!xh_page_end_read(s, idx, &seen[i], i * XH_PAGE_BYTES + bytes <= (uint64_t)got ? page : NULL))
-            return at > off ? (size_t)(at - off) : 0;
-        if (has_edge(s, &r, idx)) {
+        /* After a bad page too: its neighbours are likely bad, and are found so at once. */
+        if (!xh_page_end_read(s, idx, &seen[i], i * XH_PAGE_BYTES + bytes <= had ? page : NULL)) {
+            uint64_t before = at > off ? at - off : 0;
+            good = good < before ? good : before;
+        } else if (has_edge(s, &r, idx)) {
             uint64_t a = at > off ? at : off, b = at + bytes < off + r.len ? at + bytes : off + r.len;
             memcpy(buf + (a - off), page + (a - at), (size_t)(b - a));
         }
     }
-    return (size_t)r.len;
+    return (size_t)good;
 }
 
 size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len)

@@ -59,16 +59,18 @@ static uint64_t read_group(struct xh_shadow *s, struct group *g, uint8_t *buf)
         return 0;
     size_t len = (size_t)((good - 1) * XH_PAGE_BYTES) + xh_page_bytes(s, g->first + good - 1);
     ssize_t got = xh_retry(pread(s->fd, buf, len, (off_t)(s->head.data_off + g->first * XH_PAGE_BYTES)));
-    if (got < 0)
+    uint64_t had;
+    if (!xh_page_had(s, got, g->first, good, &had))
         return 0;
     xh_page_fence();
+    uint64_t bad = good;
     for (uint64_t i = 0; i < good; i++) {
         uint64_t end = i * XH_PAGE_BYTES + xh_page_bytes(s, g->first + i);
-        const uint8_t *page = end <= (uint64_t)got ? buf + i * XH_PAGE_BYTES : NULL;
+        const uint8_t *page = end <= had ? buf + i * XH_PAGE_BYTES : NULL;
         if (g->needed >> i & 1 && !xh_page_end_read(s, g->first + i, &g->seen[i], page))
-            return i;
+            bad = i < bad ? i : bad;
     }
-    return good;
+    return bad;
 }
 
 /* Copies out the extents that end before page |good| of the group. Returns how many, from the first on, do. */

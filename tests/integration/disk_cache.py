@@ -7,6 +7,7 @@ Usage: disk_cache.py nginx|xrootd
 The shadow's going with a reboot is imitated by a new directory for it; what a server was asked stands in its own log.
 """
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -90,11 +91,15 @@ def env_of(server, disk, shadow=None, **options):
     return env if shadow else {**env, "XHDF5_SHADOW": "off"}
 
 
+class Skip(BaseException):
+    """A claim that cannot be tried here; no failure to tap.claim."""
+
+
 class Reader:
     """A process that reads what it is told."""
 
-    def __init__(self, server, disk, shadow=None, **options):
-        env = env_of(server, disk, shadow, **options)
+    def __init__(self, server, disk, shadow=None, preload=None, **options):
+        env = env_of(server, disk, shadow, **options) | (preload or {})
         self.said = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([str(harness.DATA_PYTHON), "-c", READ], env=env, stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, stderr=self.said, text=True)
@@ -533,6 +538,83 @@ def killed(bench, server):
         assert came <= SECOND_BYTES, came
 
 
+# ---- a disk that fails
+
+@contextlib.contextmanager
+def failing(disk):
+    """A file system over the directory |disk| that fails as it is told: (where it is, what tells it)."""
+    program, control = harness.BUILD / "tests" / "integration" / "failing_disk", disk / "control"
+    if os.geteuid() != 0 or not os.access("/dev/fuse", os.R_OK | os.W_OK) or not program.exists():
+        raise Skip("no FUSE here")
+    for name in "below", "mounted":
+        (disk / name).mkdir(mode=0o700)
+    p = subprocess.Popen([program, disk / "below", control, "-f", disk / "mounted"])
+
+    def tell(*lines):
+        control.write_text("".join(" ".join(map(str, line)) + "\n" for line in lines))
+
+    try:
+        harness.wait_for(lambda: os.path.ismount(disk / "mounted"), "the file system")
+        yield disk / "mounted", tell
+    finally:
+        subprocess.run(["umount", "-l", disk / "mounted"], check=True)
+        p.wait(20)
+
+
+def failing_disk(bench, server):
+    """EIO at the pages, at a few of them, at the page states and at the head; at writing; and no quota left."""
+    preload = {"LD_PRELOAD": str(harness.BUILD / "tests" / "integration" / "seems_ext4.so")}
+
+    def reads(disk, *names, **options):
+        with Reader(server, disk, preload=preload, **options) as r:
+            got = r.read(bench.url(server), *names)
+            said = r.close()
+        return got, said
+
+    def right(disk, **options):
+        got, said = reads(disk, **options)
+        assert got == bench.sums["a.h5"], (got, said)
+        return said
+
+    with bench.disk() as base, failing(base) as (disk, tell):
+        tell()
+        said = reads_right(bench, server, disk)    # FUSE, and not ext4
+        assert said.count("xhdf5: the disk cache in") == 1 and "on a local disk" in said and not files(disk), said
+        right(disk)
+        s = Store(files(disk)[0])
+        assert len(s.ready()) > 0.99 * s.pages
+        some = [s.page(i)[0] for i in random.Random(SEED + 4).sample(s.ready(), 20)]
+        for what, bad in {"all pages": [(s.data, s.bytes)], "some pages": [(at, at + PAGE) for at in some],
+                          "page states": [(s.words, s.sums)], "one page's state": [(s.words + PAGE, s.words + PAGE + 1)],
+                          "sums": [(s.sums, s.data)], "the head": [(0, s.words)], "all": [(0, s.bytes)]}.items():
+            inode = files(base / "below")[0].stat().st_ino
+            tell(*(["read", errno.EIO, *b, inode] for b in bad))
+            right(disk)
+            right(disk)
+            before = server.requests()
+            said = right(disk)
+            came = asked(server, before)[1]
+            assert came <= SECOND_BYTES, (what, came, said)    # a disk has another sector for what is written again
+        for error in errno.ENOSPC, errno.EDQUOT:    # far below the budget: what is used no more gives way
+            right(disk)
+            tell(["quota", error, 0, s.bytes * 3 // 2, 0])
+            with Reader(server, disk, preload=preload) as r:
+                assert r.read(bench.url(server, "b.h5")) == bench.sums["b.h5"]
+                said = r.close()
+            kept = files(disk)
+            assert not said and len(kept) == 1 and len(Store(kept[0]).ready()) > 0.9 * s.pages, (error, said, kept)
+            tell()
+            kept[0].unlink()
+        for error, text in (errno.EIO, "error"), (errno.EDQUOT, "quota"), (errno.ENOSPC, "No space"):
+            for path in files(disk):
+                path.unlink()
+            tell(["write", error, 1 << 20, s.bytes, 0])
+            said = right(disk)
+            assert said.count("xhdf5: the disk cache in") == 1 and text in said, said
+            tell()
+            right(disk)
+
+
 # ---- many, and a budget
 
 def many(bench, server):
@@ -729,6 +811,7 @@ def main():
                 (hints, "a garbled hint is no hint"),
                 (power_loss, "what a power loss leaves is right, or fetched"),
                 (killed, "writers that are killed leave nothing wrong and nothing missing"),
+                (failing_disk, "a disk that fails to read or to write costs speed, and heals"),
                 (many, f"{READERS} processes read and keep one file"),
                 (budget, "the budget holds over all files; what was used last stays"),
                 (unusable, "a directory that cannot be used is told of once, and reading goes on"),
@@ -743,8 +826,11 @@ def main():
             for do, text in claims:
                 if not wanted or do.__name__ in wanted:
                     begun = time.monotonic()
-                    with tap.claim(text):
-                        do(bench, server)
+                    try:
+                        with tap.claim(text):
+                            do(bench, server)
+                    except Skip as why:
+                        tap.skip(text, why)
                     print(f"# {do.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
     return tap.done()
 
