@@ -1,5 +1,6 @@
 /* A shadow whose file somebody scribbles over, at rest and in use: the input is a script of what is done to it and
- * what its readers do meanwhile. Whatever the file holds, a byte that is read is the origin's. */
+ * what its readers do meanwhile. Whatever the file holds, a byte that is read is the origin's. An input whose last byte
+ * is odd is about the disk cache's directory. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,10 +16,14 @@
 #define OTHER "s-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 enum { PAGES = 7, SIZE = 6 * XH_PAGE_BYTES + 100, STEPS = 300 };
 
-static struct xh_options opt;
+/* The two kinds of directory, below one. Their files have the same names. */
+static struct place {
+    struct xh_options opt;
+    const char *layout;
+    uint8_t sound[65536]; /* the file as it was made, with pages 0, 1, 4 and the last */
+    size_t sound_bytes;
+} memory = {.layout = XH_LAYOUT_DIR}, disk = {.layout = XH_LAYOUT_DISK_DIR}, *in_use;
 static char dir[64], name[XH_NAME_BYTES], hint[XH_NAME_BYTES];
-static uint8_t sound[65536]; /* the file as it was made, with pages 0, 1, 4 and the last */
-static size_t sound_bytes;
 
 /* ---- the script */
 
@@ -40,7 +45,7 @@ static uint64_t take(struct script *s, size_t bytes)
 static int open_file(const char *which)
 {
     char path[200];
-    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, which);
+    snprintf(path, sizeof path, "%s/%s/%s", dir, in_use->layout, which);
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 }
 
@@ -137,7 +142,7 @@ static int remove_sometimes(void *ctx, const struct xh_image_info *i)
     hold(i->flaw || i->meta_pages + i->raw_pages <= (i->origin_bytes + XH_PAGE_BYTES - 1) / XH_PAGE_BYTES,
          "more pages than there are");
     if (*(uint64_t *)ctx & 1)
-        xh_image_remove(&opt, i, NULL);
+        xh_image_remove(&in_use->opt, i, NULL);
     return 0;
 }
 
@@ -146,8 +151,8 @@ static void look_from_outside(uint64_t how)
     static uint8_t buf[XH_IMAGE_RUN_PAGES * XH_PAGE_BYTES], good[XH_IMAGE_RUN_PAGES];
     struct xh_image_run r;
     uint64_t end = 0;
-    xh_image_each(&opt, remove_sometimes, &how, NULL);
-    struct xh_image *m = xh_image_open(&opt, URL, VALIDATOR, SIZE);
+    xh_image_each(&in_use->opt, remove_sometimes, &how, NULL);
+    struct xh_image *m = xh_image_open(&in_use->opt, URL, VALIDATOR, SIZE);
     while (m && xh_image_next(m, &r)) {
         hold(r.count && r.first >= end && r.count <= PAGES && r.first <= PAGES - r.count, "a run that is none");
         end = r.first + r.count;
@@ -156,23 +161,32 @@ static void look_from_outside(uint64_t how)
     xh_image_close(m);
 }
 
-static void load_hint(struct script *s)
+/* |open|: the shadow that saves a sound one, which is then scribbled over; NULL: none. */
+static void load_hint(struct script *s, struct xh_shadow *open)
 {
     char text[XH_HINT_BYTES], head[200];
     int n = snprintf(head, sizeof head, "xhdf5-hint 1\n%s\n", name);
     uint64_t how = take(s, 1);
     cut(hint, 0);
-    if (how & 1)
+    if (how & 2 && open) {
+        snprintf(text, sizeof text, "%.*s", (int)(s->left < 40 ? s->left : 40), (const char *)s->p);
+        xh_shadow_hint_save(open, text);
+        n = (int)take(s, 1);
+    } else if (how & 1)
         put(hint, 0, head, (size_t)n);
-    put_script(hint, how & 1 ? (uint64_t)n : 0, s, (size_t)(how & 0xfe) << 4);
-    size_t len = xh_shadow_hint_load(URL, &opt, text);
+    put_script(hint, how & 3 ? (uint64_t)n : 0, s, (size_t)(how & 0xf8) << 4);
+    size_t len = xh_shadow_hint_load(URL, &in_use->opt, text);
     hold(len < sizeof text && strlen(text) == len, "a hint without an end");
+    struct xh_shadow_version last;
+    if (xh_shadow_last(URL, &in_use->opt, &last))
+        hold(last.size == SIZE && strcmp(last.validator, VALIDATOR) == 0 && strlen(last.hint) < sizeof last.hint,
+             "offline, a version that never was");
 }
 
 static struct xh_shadow *open_shadow(void)
 {
     struct xh_shadow *s = NULL;
-    hold(xh_shadow_open(URL, VALIDATOR, SIZE, &opt, &s, NULL) == 0, "no shadow, not even a private one");
+    hold(xh_shadow_open(URL, VALIDATOR, SIZE, &in_use->opt, &s, NULL) == 0, "no shadow, not even a private one");
     return s;
 }
 
@@ -195,9 +209,9 @@ static void damage(struct script *in, struct xh_shadow *s, uint64_t what)
     case 2: put_word(a % PAGES, take(in, 1), s && a & 0x8000 ? atomic_load(&s->owner) : (uint32_t)take(in, 4)); break;
     case 3: b = take(in, 2); copy(a, b, (size_t)take(in, 2) % XH_PAGE_BYTES + 1); break;
     case 4: cut(name, a); break;
-    case 5: cut(name, sound_bytes); break;
+    case 5: cut(name, in_use->sound_bytes); break;
     case 6: put_script(OTHER, a % 4096, in, 64); break;
-    default: put(a & 1 ? OTHER : name, 0, sound, a & 2 ? sizeof(struct xh_layout_head) : sound_bytes);
+    default: put(a & 1 ? OTHER : name, 0, in_use->sound, a & 2 ? sizeof(struct xh_layout_head) : in_use->sound_bytes);
     }
 }
 
@@ -220,13 +234,10 @@ static void use(struct script *in, struct xh_shadow *s, uint64_t what)
     }
 }
 
-static void begin(void)
+static void make(struct place *p)
 {
     struct stat st;
-    snprintf(dir, sizeof dir, "/dev/shm/fuzz-shadow-%d", (int)getpid());
-    xh_options_defaults(&opt);
-    snprintf(opt.shadow_dir, sizeof opt.shadow_dir, "%s", dir);
-    opt.shadow_budget_bytes = 1u << 20;
+    in_use = p;
     struct xh_shadow *s = open_shadow();
     hold(!xh_shadow_private(s), "no tmpfs");
     for (uint64_t i = 0; i < PAGES; i++)
@@ -236,10 +247,22 @@ static void begin(void)
     snprintf(hint, sizeof hint, "u-%s", s->url_hex);
     xh_shadow_close(s);
     int fd = open_file(name);
-    hold(fstat(fd, &st) == 0 && (size_t)st.st_size <= sizeof sound, "it is larger than was thought");
-    sound_bytes = (size_t)st.st_size;
-    hold(pread(fd, sound, sound_bytes, 0) == st.st_size, "it cannot be read");
+    hold(fstat(fd, &st) == 0 && (size_t)st.st_size <= sizeof p->sound, "it is larger than was thought");
+    p->sound_bytes = (size_t)st.st_size;
+    hold(pread(fd, p->sound, p->sound_bytes, 0) == st.st_size, "it cannot be read");
     close(fd);
+}
+
+static void begin(void)
+{
+    snprintf(dir, sizeof dir, "/dev/shm/fuzz-shadow-%d", (int)getpid());
+    xh_options_defaults(&memory.opt);
+    snprintf(memory.opt.shadow_dir, sizeof memory.opt.shadow_dir, "%s", dir);
+    snprintf(memory.opt.disk_cache_dir, sizeof memory.opt.disk_cache_dir, "%s", dir);
+    memory.opt.shadow_budget_bytes = memory.opt.disk_cache_bytes = 1u << 20;
+    hold(xh_shadow_on_disk(&memory.opt, &disk.opt), "no disk cache");
+    make(&memory);
+    make(&disk);
 }
 
 static void end(void)
@@ -257,8 +280,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
         begin();
         atexit(end);
     }
+    in_use = size && p[size - 1] & 1 ? &disk : &memory;
     cut(name, 0);
-    put(name, 0, sound, sound_bytes);
+    put(name, 0, in_use->sound, in_use->sound_bytes);
     cut(OTHER, 0);
     for (int step = 0; step < STEPS && in.left; step++) {
         uint64_t what = take(&in, 1) % 17;
@@ -269,7 +293,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
         else if (what == 14)
             look_from_outside(take(&in, 1));
         else if (what == 15)
-            load_hint(&in);
+            load_hint(&in, s);
         else
             open_or_close(&s);
     }
