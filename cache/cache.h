@@ -147,7 +147,8 @@ int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b);
 
 void xh_cache_stats(struct xh_file *f, struct xh_stats *out);
 
-/* Waits until what was fetched of |f| is on the disk cache, if there is one, for as long as closing it would. */
+/* Waits until what was fetched of |f| is on the disk cache, if there is one, for as long as closing it would. With the
+ * option to_disk copies there what the shadow has, too. */
 void xh_cache_settle(struct xh_file *f);
 
 /* Tells the account of the other files that |f| names (virtual datasets, links), which its user has not open otherwise:

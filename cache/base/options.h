@@ -52,6 +52,7 @@ struct xh_options {
     uint64_t followers; /* how many files follow it that are most likely read as it is */
     unsigned beside; /* so many files, with it, are opened for one read; 0: it alone, or not known */
     int on_disk; /* 1: what says shadow is of the disk cache: see xh_shadow_on_disk */
+    int to_disk; /* 1: what the shadow has is copied to the disk cache when the file is settled, or closed */
     int may_lack; /* 1: the object may not exist, so nothing that others rely on may depend on it */
     int is_written; /* 1: the file is open to be written, and what is read of it may be published */
     struct xh_namer namer; /* what named the URL */

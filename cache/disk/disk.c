@@ -6,6 +6,8 @@
 #include "impl.h"
 #include "write_behind.h"
 
+#define COPY_PAGES 64u /* at once; as many as xh_shadow_read copies by one system call */
+
 struct xh_disk *xh_disk_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o)
 {
     struct xh_options on_disk;
@@ -45,6 +47,26 @@ void xh_disk_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t l
 {
     if (d)
         xh_write_behind_keep(d, off, data, len, meta);
+}
+
+void xh_disk_copy(struct xh_disk *d, struct xh_shadow *from)
+{
+    uint8_t *buf = d && from ? malloc(COPY_PAGES * XH_PAGE_BYTES) : NULL;
+    int meta, next_meta;
+    uint64_t next = buf ? xh_shadow_next(from, 0, &next_meta) : UINT64_MAX;
+    while (next != UINT64_MAX) {
+        uint64_t first = next, off = first * XH_PAGE_BYTES, n = 0;
+        meta = next_meta;
+        while (n < COPY_PAGES && next == first + n && next_meta == meta && !xh_disk_has(d, next)) {
+            n++;
+            next = xh_shadow_next(from, next + 1, &next_meta);
+        }
+        if (n == 0)
+            next = xh_shadow_next(from, next + 1, &next_meta);
+        size_t got = n ? xh_shadow_read(from, off, buf, (size_t)(n * XH_PAGE_BYTES)) : 0;
+        xh_write_behind_now(d, off, buf, got, meta);
+    }
+    free(buf);
 }
 
 void xh_disk_flush(struct xh_disk *d)

@@ -14,6 +14,7 @@
 #include "watch/stats.h"
 
 struct xh_disk;
+struct xh_shadow;
 
 /* Opens what the disk has of (|url|, |validator|, |size|), as xh_shadow_open. Returns NULL where there is to be none,
  * or none can be had: then reading goes on without it, and standard error tells why, once. Owns: the caller closes
@@ -39,6 +40,9 @@ int xh_disk_read(struct xh_disk *d, const struct xh_extent *ext, size_t n);
  * of which the process uses 64 MiB at most for this; what does not fit is passed over. Whole pages are kept, of
  * whichever pieces they came. Does not block on the disk. */
 void xh_disk_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta);
+
+/* Copies to the disk what |from|, the shadow of the same version, has and the disk lacks. Blocks. */
+void xh_disk_copy(struct xh_disk *d, struct xh_shadow *from);
 
 /* Saves |text| as what is known of the file's URL (xh_shadow_hint_save). */
 void xh_disk_hint_save(struct xh_disk *d, const char *text);

@@ -112,10 +112,16 @@ static void passed_over(struct xh_disk *d, uint64_t bytes)
     atomic_fetch_add_explicit(&d->passed, bytes, memory_order_relaxed);
 }
 
+/* Where the last whole page before |end| ends. */
+static uint64_t whole(const struct xh_disk *d, uint64_t end)
+{
+    return end == d->size ? end : end / XH_PAGE_BYTES * XH_PAGE_BYTES;
+}
+
 /* Where the whole pages of |b| end. */
 static uint64_t whole_end(const struct block *b)
 {
-    return b->end == b->d->size ? b->end : b->end / XH_PAGE_BYTES * XH_PAGE_BYTES;
+    return whole(b->d, b->end);
 }
 
 static void put_in_queue(struct block *b)
@@ -244,25 +250,26 @@ static enum xh_claim claim(struct xh_shadow *s, uint64_t p, int meta)
     return c;
 }
 
-/* Writes the pages of |b| that the disk lacks, and that nobody else writes. Without the lock. */
-static void write_block(struct block *b)
+/* Writes the pages of [from, to) that the disk lacks, and that nobody else writes. Both are at a page's beginning, or
+ * |to| is the end of the file. Without the lock. */
+static void write_pages(struct xh_disk *d, uint64_t from, uint64_t to, const uint8_t *data, int meta)
 {
-    struct xh_shadow *s = b->d->store;
-    uint64_t to = whole_end(b), end = xh_page_up(to), n;
-    for (uint64_t p = b->from / XH_PAGE_BYTES; p < end; p += n + (n == 0)) {
+    struct xh_shadow *s = d->store;
+    uint64_t end = xh_page_up(to), n;
+    for (uint64_t p = from / XH_PAGE_BYTES; p < end; p += n + (n == 0)) {
         uint64_t off = p * XH_PAGE_BYTES, bytes;
         enum xh_claim c = XH_CLAIM_MINE;
-        for (n = 0; p + n < end && (c = claim(s, p + n, b->meta)) == XH_CLAIM_MINE;)
+        for (n = 0; p + n < end && (c = claim(s, p + n, meta)) == XH_CLAIM_MINE;)
             n++;
         bytes = (p + n) * XH_PAGE_BYTES < to ? n * XH_PAGE_BYTES : to - off;
         if (n == 0 && c == XH_CLAIM_NONE) {
-            passed_over(b->d, XH_PAGE_BYTES);
-        } else if (n && xh_shadow_fill(s, off, b->bytes + (off - b->from), (size_t)bytes)) {
+            passed_over(d, XH_PAGE_BYTES);
+        } else if (n && xh_shadow_fill(s, off, data + (off - from), (size_t)bytes)) {
             xh_shadow_abandon(s, p, n);
-            passed_over(b->d, bytes);
+            passed_over(d, bytes);
         } else if (n) {
             xh_shadow_publish(s, p, n, NULL);
-            atomic_fetch_add_explicit(&b->d->stored, bytes, memory_order_relaxed);
+            atomic_fetch_add_explicit(&d->stored, bytes, memory_order_relaxed);
         }
     }
 }
@@ -291,7 +298,7 @@ static void *run(void *unused)
         struct block *b = writing = queue;
         DL_DELETE(queue, b);
         pthread_mutex_unlock(&lock);
-        write_block(b);
+        write_pages(b->d, b->from, whole_end(b), b->bytes, b->meta);
         pthread_mutex_lock(&lock);
         writing = NULL;
         struct xh_disk *last = block_free(b);
@@ -371,6 +378,11 @@ void xh_write_behind_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, 
         len -= n;
     }
     pthread_mutex_unlock(&lock);
+}
+
+void xh_write_behind_now(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
+{
+    write_pages(d, off, whole(d, off + len), data, meta);
 }
 
 /* Gives up what is queued of |d|. The lock is held; a block that is being written has a reference besides. */

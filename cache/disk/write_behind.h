@@ -15,6 +15,8 @@ struct xh_disk;
 void xh_write_behind_start(void);
 /* xh_disk_keep, xh_disk_flush, xh_disk_close. */
 void xh_write_behind_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta);
+/* Writes the whole pages of [off, off + len), which begins at a page. Blocks on the disk. */
+void xh_write_behind_now(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta);
 void xh_write_behind_flush(struct xh_disk *d);
 void xh_write_behind_close(struct xh_disk *d);
 

@@ -87,7 +87,7 @@ static void end_transfers(struct xh_file *f)
 {
     if (f->origin)
         xh_replicas_close(f->origin);
-    xh_disk_flush(f->disk);
+    xh_cache_settle(f);
     xh_stage_free(f->stage);
 }
 
@@ -379,6 +379,8 @@ void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
 void xh_cache_settle(struct xh_file *f)
 {
     xh_disk_flush(f->disk);
+    if (f->opt.to_disk)
+        xh_disk_copy(f->disk, f->shadow);
 }
 
 void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint64_t network_ns)

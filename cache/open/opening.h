@@ -31,7 +31,8 @@ struct xh_opening {
 void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_account *a);
 
 /* Leaves what |origin| knows of |url| now with the shadow |s|, for the processes that wait; and with |disk|, NULL:
- * none. Where nothing can be left, nothing is left of another version either: offline it would be taken for this one. */
+ * none. Where nothing can be left, nothing is left of another version either: offline it would be taken for this
+ * one. */
 void xh_opening_save(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_replicas *origin,
                      struct xh_shadow *s, struct xh_disk *disk);
 

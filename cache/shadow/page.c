@@ -75,6 +75,19 @@ int xh_shadow_has(struct xh_shadow *s, uint64_t first, uint64_t n)
     return i == first + n;
 }
 
+uint64_t xh_shadow_next(struct xh_shadow *s, uint64_t idx, int *meta)
+{
+    const uint64_t per = s->block_words, blocks = s->map ? (s->head.pages + per - 1) / per : 0;
+    for (uint64_t b = idx / per; b < blocks && (b = xh_page_next_block(s, b, blocks)) < blocks; b++)
+        for (uint64_t i = idx > b * per ? idx : b * per; i < (b + 1) * per && xh_page_usable(s, i); i++) {
+            uint64_t w = atomic_load_explicit(&s->words[i], memory_order_relaxed);
+            *meta = (w & XH_W_META) != 0;
+            if (xh_w_state(w) == XH_READY)
+                return i;
+        }
+    return UINT64_MAX;
+}
+
 int xh_shadow_elsewhere(struct xh_shadow *s, uint64_t idx)
 {
     if (!xh_page_usable(s, idx) || !xh_page_reserve(s, idx))

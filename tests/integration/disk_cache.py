@@ -750,6 +750,33 @@ with h5py.File(sys.argv[1] + "/virtual.h5", "w") as f:
         assert code == 1 and "offline=on" in err, (code, out, err)
 
 
+def warmed_for_offline(bench, server):
+    """What the shadow had before there was a disk cache is there after "xhdf5 cache warm", without being fetched again;
+    also what is beside the file. When the disk cannot hold it, the tool says so."""
+    bench.make("image.h5", 11, 3)
+    code, out, err = harness.run([TOOL, "publish", bench.root / "image.h5"], harness.clean_env())
+    assert code == 0, (code, out, err)
+    harness.age(bench.root)
+    for name, sidecar in ("a.h5", "off"), ("image.h5", "auto"):
+        with bench.disk() as disk, bench.disk() as full, harness.shadow_dir() as shadow:
+            env = env_of(server, disk, shadow, sidecar=sidecar, stream_bytes="1G")
+            del env["XHDF5_DISK_CACHE_DIR"]
+            r = subprocess.run([harness.DATA_PYTHON, "-c", READ], input=bench.url(server, name), text=True, env=env,
+                               stdout=subprocess.PIPE, check=True)
+            assert r.stdout.strip() == bench.sums[name], r.stdout
+            before = server.requests()
+            code, out, err = harness.run([TOOL, "cache", "warm", bench.url(server, name)],
+                                         env | {"XHDF5_DISK_CACHE_DIR": str(disk)})
+            assert code == 0 and asked(server, before)[1] < MIB, (code, out, err, asked(server, before))
+            reads_right(bench, server, disk, name, sidecar=sidecar, offline="on")
+            code, out, err = harness.run([TOOL, "cache", "warm", bench.url(server, name)],
+                                         env | {"XHDF5_DISK_CACHE_DIR": str(full), "XHDF5_DISK_CACHE_BYTES": "8M"})
+            assert code == 1 and "disk" in out + err, (code, out, err)
+            code, out, err = harness.run([TOOL, "cache", "warm", bench.url(server, name)],
+                                         env | {"XHDF5_DISK_CACHE_DIR": "/proc/sys"})
+            assert code == 3 and "disk" in out + err, (code, out, err)
+
+
 def the_tool(bench, server):
     def tool(*words, **options):
         return harness.run([TOOL, *words], env_of(server, disk, shadow, **options))
@@ -816,6 +843,7 @@ def main():
                 (budget, "the budget holds over all files; what was used last stays"),
                 (unusable, "a directory that cannot be used is told of once, and reading goes on"),
                 (the_tool, "the tool shows it, checks it, makes it smaller and removes from it"),
+                (warmed_for_offline, "the tool's warm brings to the disk what the shadow has"),
                 (offline_beside, "offline: metadata images and compressed copies serve"),
                 (offline_sources, "offline: a source that is not here is an error; nothing is opened to be written"),
                 (offline_asks_nobody, "offline: no socket is made"),

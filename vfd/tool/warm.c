@@ -65,6 +65,7 @@ struct outcome {
     char shown[1024];
     int code;        /* an exit code */
     char why[1600];  /* "", or why not all is kept */
+    const char *where; /* the shadow or the disk cache; unless it failed */
     uint64_t objects, datasets, elsewhere, unread, meta_bytes, raw_bytes;
 };
 
@@ -185,92 +186,80 @@ static int fetch_raw(struct fetching *g, int quiet, struct xh_err *err)
 /* ---- what stayed ---------------------------------------------------------------------------- */
 
 struct stayed {
-    uint64_t meta_bytes, raw_bytes; /* in the shadow */
-    uint64_t wanted_bytes;          /* bytes of the ranges that are in the shadow */
+    uint64_t meta_bytes, raw_bytes; /* in the shadow, or on the disk */
+    uint64_t wanted_bytes;          /* bytes of the ranges that are there */
 };
 
-/* Counts bytes in the shadow, or on the disk |m|: those of pages that are not in |have| yet, a bit a page. Both the
- * image's runs and the ranges ascend. */
-static void count(struct xh_image *m, uint8_t *have, const struct xh_range *raw, size_t n, uint64_t size,
-                  struct stayed *s)
+/* Counts the bytes in the image. Both its runs and the ranges ascend. */
+static void count(struct xh_image *m, const struct xh_range *raw, size_t n, uint64_t size, struct stayed *s)
 {
     struct xh_image_run run;
     size_t i = 0;
-    while (m && xh_image_next(m, &run))
-        for (uint64_t p = run.first; p < run.first + run.count; p++) {
-            uint64_t a = p * XH_PAGE_BYTES, b = a + XH_PAGE_BYTES < size ? a + XH_PAGE_BYTES : size;
-            if (have[p / 8] >> p % 8 & 1)
-                continue;
-            have[p / 8] |= (uint8_t)(1u << p % 8);
-            *(run.meta ? &s->meta_bytes : &s->raw_bytes) += b - a;
-            while (i < n && raw[i].off + raw[i].len <= a)
-                i++;
-            for (size_t k = i; k < n && raw[k].off < b; k++) {
-                uint64_t from = raw[k].off > a ? raw[k].off : a, to = raw[k].off + raw[k].len;
-                s->wanted_bytes += (to < b ? to : b) - from;
-            }
+    while (xh_image_next(m, &run)) {
+        uint64_t a = run.first * XH_PAGE_BYTES, b = a + run.count * XH_PAGE_BYTES;
+        b = b < size ? b : size;
+        *(run.meta ? &s->meta_bytes : &s->raw_bytes) += b - a;
+        while (i < n && raw[i].off + raw[i].len <= a)
+            i++;
+        for (size_t k = i; k < n && raw[k].off < b; k++) {
+            uint64_t from = raw[k].off > a ? raw[k].off : a, to = raw[k].off + raw[k].len;
+            s->wanted_bytes += (to < b ? to : b) - from;
         }
+    }
 }
 
-/* The most that shadow or disk cache may hold, the larger of both. */
-static uint64_t room(const struct xh_options *o)
+/* Sets |*out| to the options of where it is to stay: on the disk, if there is a disk cache. Returns its name. */
+static const char *place_of(const struct xh_options *o, struct xh_options *out)
 {
-    uint64_t memory, disk = 0, taken;
-    struct xh_options on_disk;
-    xh_image_room(o, &memory, &taken);
-    if (xh_shadow_on_disk(o, &on_disk))
-        xh_image_room(&on_disk, &disk, &taken);
-    return memory > disk ? memory : disk;
+    if (xh_shadow_on_disk(o, out))
+        return "disk cache";
+    *out = *o;
+    return "shadow";
 }
 
-/* Says in |out| what is in the shadow or on the disk now. */
+/* Says in |out| what is in the shadow, or on the disk, now. */
 static int report(struct outcome *out, const char *url, const struct xh_options *o, struct xh_file *f,
                   const struct xh_survey *s, int too_large)
 {
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
-    uint64_t wanted = sum(s->raw, s->nraw), budget;
+    uint64_t wanted = sum(s->raw, s->nraw), budget, taken;
     struct stayed now = {0};
-    struct xh_options on_disk;
+    struct xh_options place;
+    const char *where = place_of(o, &place), *raise = place.on_disk ? "DISK_CACHE_BYTES" : "SHADOW_BUDGET_BYTES";
     xh_cache_settle(f);
-    uint8_t *have = calloc(xh_cache_size(f) / XH_PAGE_BYTES / 8 + 1, 1);
     char *kept_as = xh_cache_kept_as(f), *object = xh_cache_object(url, o);
-    int named = have && kept_as && object;
-    struct xh_image *m = named ? xh_image_open(o, object, kept_as, xh_cache_size(f)) : NULL, *d = NULL;
-    if (named && xh_shadow_on_disk(o, &on_disk))
-        d = xh_image_open(&on_disk, object, kept_as, xh_cache_size(f));
-    if (m || d) {
-        count(m, have, s->raw, s->nraw, xh_cache_size(f), &now);
-        count(d, have, s->raw, s->nraw, xh_cache_size(f), &now);
-    }
+    struct xh_image *m = kept_as && object ? xh_image_open(&place, object, kept_as, xh_cache_size(f)) : NULL;
+    if (m)
+        count(m, s->raw, s->nraw, xh_cache_size(f), &now);
     free(object);
     free(kept_as);
-    free(have);
     xh_image_close(m);
-    xh_image_close(d);
-    if (!m && !d)
+    if (!m)
         return fail(out, XH_EXIT_FAILED,
-                    "%s: there is no shadow that other processes could use: the shadow's directory is not "
+                    "%s: there is no %s that other processes could use: its directory is not "
                     "usable (XHDF5_LOG=shadow says why), the option shadow is off, or the server names no "
                     "version of the file that proves its bytes (a weak ETag; or the file was changed within "
                     "the last minute: try again when that is over)",
-                    out->shown);
+                    out->shown, where);
+    out->where = where;
     out->objects = s->objects;
     out->datasets = s->datasets;
     out->elsewhere = s->elsewhere;
     out->unread = s->unread;
     out->meta_bytes = now.meta_bytes;
     out->raw_bytes = now.raw_bytes;
-    budget = room(o);
+    xh_image_room(&place, &budget, &taken);
     if (too_large)
         return fail(out, XH_EXIT_NO,
-                    "the raw data is %s, the shadow may hold %s: nothing of it was fetched. Name what is needed "
-                    "with --dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
-                    xh_size_text(wanted, a), xh_size_text(budget, b));
+                    "the raw data is %s, the %s may hold %s: nothing of it was fetched. Name what is needed "
+                    "with --dataset, or raise XHDF5_%s",
+                    xh_size_text(wanted, a), where, xh_size_text(budget, b), raise);
     if (now.wanted_bytes < wanted)
         return fail(out, XH_EXIT_NO,
-                    "only %s of %s of raw data stayed: the shadow may hold %s. Name what is needed with "
-                    "--dataset, or raise XHDF5_SHADOW_BUDGET_BYTES",
-                    xh_size_text(now.wanted_bytes, a), xh_size_text(wanted, b), xh_size_text(budget, c));
+                    "only %s of %s of raw data stayed: the %s may hold %s. Name what is needed with "
+                    "--dataset, or raise XHDF5_%s%s",
+                    xh_size_text(now.wanted_bytes, a), xh_size_text(wanted, b), where, xh_size_text(budget, c), raise,
+                    place.on_disk ? "; if it is large enough, the disk was too slow: say it again" : "");
     return out->code = XH_EXIT_OK;
 }
 
@@ -293,7 +282,7 @@ static void on_object(void *ctx, uint64_t objects)
 }
 
 /* With the opening that HDF5 has: a small file's bytes are on their way through it, and if no raw data is wanted, there
- * is nothing left to do. */
+ * is nothing left to do, but to copy it to the disk cache. */
 static int walked(void *ctx, struct xh_survey *s, struct xh_file *f, struct xh_err *err)
 {
     struct warming *g = ctx;
@@ -308,7 +297,7 @@ static int walked(void *ctx, struct xh_survey *s, struct xh_file *f, struct xh_e
         struct fetching all = {.f = f, .raw = s->raw, .n = 1, .kind = XH_KIND_META};
         rc = fetch_raw(&all, 1, err);
     }
-    if (rc == 0 && (small || s->nraw == 0)) {
+    if (rc == 0 && (small || s->nraw == 0) && !g->o->disk_cache_dir[0]) {
         report(g->out, g->url, g->o, f, s, 0);
         g->is_done = 1;
     }
@@ -329,7 +318,8 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     struct xh_options exact = *o;
     struct xh_err err = {0};
     struct xh_file *f = NULL;
-    uint64_t budget;
+    uint64_t budget, taken;
+    struct xh_options place;
     struct warming g = {.w = w, .url = url, .o = o, .out = out};
     struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = !w->npaths && !w->metadata_only,
                           .progress = on_object, .walked = walked, .ctx = &g};
@@ -339,9 +329,11 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     if (rc == 0 && w->shows)
         xh_progress_end(&g.progress, s.objects);
     exact.readahead = 0; /* all wanted ranges are known */
+    exact.to_disk = 1;
     if (rc == 0 && !g.is_done && (rc = xh_cache_open(url, &exact, &f, &err)) == 0) {
         s.nraw = clip(s.raw, s.nraw, xh_cache_size(f));
-        budget = room(o);
+        place_of(o, &place);
+        xh_image_room(&place, &budget, &taken);
         too_large = budget && sum(s.raw, s.nraw) > budget;
         struct fetching raw = {.f = f, .raw = s.raw, .n = s.nraw, .kind = XH_KIND_RAW};
         if (s.nraw && !too_large)
@@ -360,8 +352,8 @@ static void say(const struct wish *w, const struct outcome *out)
 {
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     if (out->code != XH_EXIT_FAILED) {
-        printf("%s: %" PRIu64 " objects; the shadow holds %s of metadata, %s of raw data\n", out->shown, out->objects,
-               xh_size_text(out->meta_bytes, a), xh_size_text(out->raw_bytes, b));
+        printf("%s: %" PRIu64 " objects; the %s holds %s of metadata, %s of raw data\n", out->shown, out->objects,
+               out->where, xh_size_text(out->meta_bytes, a), xh_size_text(out->raw_bytes, b));
         if (out->elsewhere)
             printf("%" PRIu64 " of %" PRIu64 " datasets have their data in other files (virtual, external): warm "
                    "those\n", out->elsewhere, out->datasets);
