@@ -7,8 +7,8 @@
  * Invariants
  * 1. An engine thread that brings bytes copies them and takes the lock, no more. All that may wait for the disk is done
  *    by the writing thread: its claims too.
- * 2. Blocks have XH_WRITE_BEHIND_BYTES at most. When they are full, bytes are passed over and counted: the link is
- *    faster than the disk.
+ * 2. Blocks have room for XH_WRITE_BEHIND_BYTES at most. When they are full, bytes are passed over and counted: the
+ *    link is faster than the disk.
  * 3. A block has a reference to its struct xh_disk, so the file may be closed before it is written.
  * 4. A fork's child has no blocks: they are its parent's to write.
  *
@@ -26,10 +26,9 @@
 #include "impl.h"
 #include "watch/trace.h"
 
-#define BLOCK_BYTES (256u << 10) /* one write; a claim for each page of it */
-#define OPEN_MOST 128u           /* open blocks: more than connections bring side by side */
-#define PIECES_MOST 1024u        /* a connection may be so many stripes behind others: 128 MiB of them by far */
-#define SPARE_MOST 32u           /* blocks whose memory is used again */
+#define BLOCK_BYTES (64u << 10)  /* one write; 64 KiB to 1 MiB take the same of the processor (docs/decisions.md) */
+#define OPEN_MOST 128u           /* open blocks: more than connections bring side by side; 8 MiB */
+#define PIECES_MOST 256u         /* some for each connection; they are replaced in turn */
 #define STALE_NS 1000000000u     /* after so long without more bytes an open block is written as it is */
 
 struct block {
@@ -38,63 +37,70 @@ struct block {
     uint64_t from, end; /* [from, end) is here */
     uint64_t touched_ns;
     int meta;
-    uint8_t bytes[BLOCK_BYTES];
+    uint32_t room_bytes; /* BLOCK_BYTES; less once it is queued with little in it */
+    uint8_t bytes[];
 };
 
 /* A piece of a page whose beginning has not come: it comes last where two transfers meet in a page. */
 struct piece {
     struct xh_disk *d; /* NULL: none */
     uint64_t from, end;
-    uint8_t bytes[XH_PAGE_BYTES];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work, done; /* there is something to write; a block was written, or given up */
-static struct block *opened, *queue, *spare;
+static struct block *opened, *queue;
 static struct block *writing; /* NULL: none */
-static unsigned nopened, nspare, nblocks; /* |nblocks|: but the spare ones */
+static unsigned nopened;
+static uint64_t held_bytes;   /* room of all blocks */
 static int running;           /* the thread is there */
-static struct piece *pieces;  /* PIECES_MOST of them; NULL: none yet */
-static unsigned npieces;      /* those from here on were never used */
+static struct piece pieces[PIECES_MOST];
+static uint8_t (*piece_bytes)[XH_PAGE_BYTES]; /* as many; apart, as all pieces are looked through. NULL: none yet */
+static unsigned next_piece;   /* which is replaced next */
 
 /* ---- blocks. The lock is held. */
 
 static struct block *block_new(struct xh_disk *d, uint64_t from, int meta)
 {
-    struct block *b = spare;
-    if ((nblocks + 1) * (uint64_t)BLOCK_BYTES > XH_WRITE_BEHIND_BYTES)
+    struct block *b = held_bytes + BLOCK_BYTES <= XH_WRITE_BEHIND_BYTES ? malloc(sizeof *b + BLOCK_BYTES) : NULL;
+    if (!b)
         return NULL;
-    if (b) {
-        LL_DELETE(spare, b);
-        nspare--;
-    } else if (!(b = malloc(sizeof *b))) {
-        return NULL;
-    }
+    b->room_bytes = BLOCK_BYTES;
     b->d = d;
     b->from = b->end = from;
     b->touched_ns = xh_now_ns();
     b->meta = meta;
     d->refs++;
     d->blocks++;
-    nblocks++;
+    held_bytes += BLOCK_BYTES;
     DL_APPEND(opened, b);
     if (nopened++ == 0)
         pthread_cond_signal(&work); /* the thread looks after open blocks from now on */
     return b;
 }
 
+/* |b| is in no list. Pages that come one by one would take a whole block each while they wait for the disk: returns a
+ * small one with what is in |b|, which is freed; or |b|, where that does not pay, or without memory. */
+static struct block *block_shrink(struct block *b)
+{
+    uint64_t len = b->end - b->from;
+    struct block *small = len <= BLOCK_BYTES / 2 ? malloc(sizeof *b + len) : NULL;
+    if (!small)
+        return b;
+    memcpy(small, b, sizeof *b + len);
+    small->room_bytes = (uint32_t)len;
+    held_bytes -= BLOCK_BYTES - len;
+    free(b);
+    return small;
+}
+
 /* |b| is in no list any more. Returns its disk cache if that is to be freed now, without the lock. */
 static struct xh_disk *block_free(struct block *b)
 {
     struct xh_disk *d = b->d;
-    nblocks--;
+    held_bytes -= b->room_bytes;
     d->blocks--;
-    if (nspare < SPARE_MOST) {
-        LL_PREPEND(spare, b);
-        nspare++;
-    } else {
-        free(b);
-    }
+    free(b);
     pthread_cond_broadcast(&done);
     return --d->refs == 0 ? d : NULL;
 }
@@ -128,6 +134,7 @@ static void put_in_queue(struct block *b)
 {
     DL_DELETE(opened, b);
     nopened--;
+    b = block_shrink(b);
     DL_APPEND(queue, b);
     pthread_cond_signal(&work);
 }
@@ -138,7 +145,6 @@ static void queue_whole(struct block *b)
     uint64_t to = whole_end(b), rest = b->end - to;
     if (to == b->from)
         return;
-    put_in_queue(b);
     struct block *next = rest ? block_new(b->d, to, b->meta) : NULL;
     if (next) {
         memcpy(next->bytes, b->bytes + (to - b->from), rest);
@@ -146,6 +152,7 @@ static void queue_whole(struct block *b)
     }
     passed_over(b->d, next ? 0 : rest);
     b->end = to;
+    put_in_queue(b);
 }
 
 /* The open block that goes on at |off|; NULL: none. */
@@ -161,21 +168,31 @@ static struct block *block_at(const struct xh_disk *d, uint64_t off)
 /* The piece that begins at |from|, or ends at |end|; NULL: none. */
 static struct piece *piece_at(const struct xh_disk *d, uint64_t from, uint64_t end)
 {
-    for (struct piece *p = pieces; p < pieces + npieces; p++)
+    for (struct piece *p = pieces; p < pieces + PIECES_MOST; p++)
         if (p->d == d && (p->from == from || p->end == end))
             return p;
     return NULL;
 }
 
-/* A piece that is free, or NULL. */
+static uint8_t *bytes_of(const struct piece *p)
+{
+    return piece_bytes[p - pieces];
+}
+
+/* A piece to be filled, or NULL without memory. Replaces one where none is free: when blocks had no room, or a transfer
+ * ended early, the beginnings of some never come. */
 static struct piece *piece_new(void)
 {
-    if (!pieces && !(pieces = calloc(PIECES_MOST, sizeof *pieces)))
+    if (!piece_bytes && !(piece_bytes = malloc(PIECES_MOST * sizeof *piece_bytes)))
         return NULL;
-    for (struct piece *p = pieces; p < pieces + npieces; p++)
-        if (!p->d)
-            return p;
-    return npieces < PIECES_MOST ? &pieces[npieces++] : NULL;
+    struct piece *p = pieces;
+    while (p < pieces + PIECES_MOST && p->d)
+        p++;
+    if (p == pieces + PIECES_MOST) {
+        p = &pieces[next_piece++ % PIECES_MOST];
+        passed_over(p->d, p->end - p->from);
+    }
+    return p;
 }
 
 /* Keeps [off, off + len), of one page, until the beginning of that page comes. */
@@ -187,17 +204,16 @@ static void keep_piece(struct xh_disk *d, uint64_t off, const uint8_t *data, siz
             passed_over(d, len);
             return;
         }
-        p->d = d;
-        p->from = p->end = off;
+        *p = (struct piece){d, off, off};
     }
-    memcpy(p->bytes + p->end % XH_PAGE_BYTES, data, len);
+    memcpy(bytes_of(p) + p->end % XH_PAGE_BYTES, data, len);
     p->end += len;
 }
 
 /* A file is closed: forgets its pieces. */
 static void forget_pieces(const struct xh_disk *d)
 {
-    for (struct piece *p = pieces; p < pieces + npieces; p++)
+    for (struct piece *p = pieces; p < pieces + PIECES_MOST; p++)
         p->d = p->d == d ? NULL : p->d;
 }
 
@@ -229,7 +245,7 @@ static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t le
     b->end += len;
     b->touched_ns = xh_now_ns();
     while (b->end % XH_PAGE_BYTES && (p = piece_at(d, b->end, UINT64_MAX)) != NULL) {
-        memcpy(b->bytes + (b->end - b->from), p->bytes + p->from % XH_PAGE_BYTES, (size_t)(p->end - p->from));
+        memcpy(b->bytes + (b->end - b->from), bytes_of(p) + p->from % XH_PAGE_BYTES, (size_t)(p->end - p->from));
         b->end = p->end;
         p->d = NULL;
         met = 1;
@@ -340,10 +356,10 @@ static void after_fork_child(void)
         writing->d->refs--;
         writing->d->blocks--;
     }
-    opened = queue = spare = writing = NULL;
-    pieces = NULL;
-    npieces = 0;
-    nopened = nspare = nblocks = 0;
+    opened = queue = writing = NULL;
+    memset(pieces, 0, sizeof pieces);
+    nopened = 0;
+    held_bytes = 0;
     running = 0;
     xh_cond_init(&work);
     xh_cond_init(&done);

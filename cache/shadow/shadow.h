@@ -140,8 +140,8 @@ void xh_shadow_look_later(struct xh_shadow *s, uint64_t idx, struct xh_later *ou
 /* Returns what xh_shadow_claim would, without claiming: MINE means EMPTY here. */
 enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx);
 
-/* Returns the first READY page from |idx| on, and sets |*meta| to whether it is metadata; UINT64_MAX when there is none.
- * Skips what nobody ever claimed. */
+/* Returns the first READY page from |idx| on, and sets |*meta| to whether it is metadata; UINT64_MAX when there is
+ * none. Skips what nobody ever claimed. */
 uint64_t xh_shadow_next(struct xh_shadow *s, uint64_t idx, int *meta);
 
 /* Returns 1 when another process has claimed page |idx|. */

@@ -310,7 +310,7 @@ def last_opened(bench, server):
     if os.geteuid() == 0:
         with bench.disk() as base, small_tmpfs(base, "64m") as disk:
             keeps(disk, None, disk_cache_bytes="1G")
-            changes(86400)
+            changes(43200)    # another date than age() gives
             with (disk / "filler").open("wb") as f, contextlib.suppress(OSError):
                 while True:
                     f.write(bytes(4096))
@@ -585,7 +585,8 @@ def failing_disk(bench, server):
         assert len(s.ready()) > 0.99 * s.pages
         some = [s.page(i)[0] for i in random.Random(SEED + 4).sample(s.ready(), 20)]
         for what, bad in {"all pages": [(s.data, s.bytes)], "some pages": [(at, at + PAGE) for at in some],
-                          "page states": [(s.words, s.sums)], "one page's state": [(s.words + PAGE, s.words + PAGE + 1)],
+                          "page states": [(s.words, s.sums)],
+                          "one page of states": [(s.words + PAGE, s.words + PAGE + 1)],
                           "sums": [(s.sums, s.data)], "the head": [(0, s.words)], "all": [(0, s.bytes)]}.items():
             inode = files(base / "below")[0].stat().st_ino
             tell(*(["read", errno.EIO, *b, inode] for b in bad))

@@ -159,6 +159,45 @@ Test(disk, a_disk_that_stands_still_delays_nobody)
     free(p);
 }
 
+/* As metadata comes, and reads here and there: each page takes its own room while it waits for the disk. */
+Test(disk, pages_that_come_one_by_one_wait_for_the_disk_too)
+{
+    enum { PAGES = 9000 };
+    struct xh_disk *d = open_of(VALIDATOR, 2 * PAGES * PAGE);
+    pthread_mutex_lock(&xh_shadow_lock); /* it stands still */
+    for (uint64_t p = 0; p < PAGES; p++)
+        keep(d, 2 * p * PAGE, PAGE);
+    cr_expect_eq(stats_of(d).bytes_disk_passed, 0);
+    pthread_mutex_unlock(&xh_shadow_lock);
+    xh_disk_flush(d);
+    cr_expect_eq(stats_of(d).bytes_disk_stored, (uint64_t)PAGES * PAGE);
+    for (uint64_t p = 0; p < PAGES; p += 7)
+        cr_expect(reads(d, 2 * p * PAGE, PAGE), "page %d", (int)(2 * p));
+    xh_disk_close(d);
+}
+
+/* While there is no room, each piece that comes leaves the rest of a page behind, which never gets its beginning. */
+Test(disk, what_was_passed_over_costs_no_page_that_comes_later)
+{
+    const uint64_t size = 200 * MIB;
+    struct xh_disk *d = open_of(VALIDATOR, size);
+    pthread_mutex_lock(&xh_shadow_lock); /* the disk stands still */
+    for (uint64_t off = 100; off < 100 * MIB; off += 5000)
+        keep(d, off, 5000);
+    cr_expect_gt(stats_of(d).bytes_disk_passed, 30 * MIB);
+    pthread_mutex_unlock(&xh_shadow_lock);
+    while (!reads(d, 60 * MIB, PAGE))
+        usleep(10000);
+    for (unsigned i = 0; i < 8; i++) { /* each stripe comes from its middle on, then its beginning */
+        uint64_t at = 120 * MIB + i * 50000;
+        keep(d, at + 25000, 25000);
+        keep(d, at, 25000);
+    }
+    xh_disk_flush(d);
+    cr_expect(reads(d, 120 * MIB, 8 * 50000 / PAGE * PAGE));
+    xh_disk_close(d);
+}
+
 Test(disk, a_forks_child_and_its_parent_go_on)
 {
     const uint64_t size = 20 * MIB;
