@@ -54,6 +54,7 @@ static struct block *writing; /* NULL: none */
 static unsigned nopened;
 static uint64_t held_bytes;   /* room of all blocks */
 static int running;           /* the thread is there */
+static int stands;            /* a file was closed in vain, and nothing was written since: the next ones do not wait */
 static struct piece pieces[PIECES_MOST];
 static uint8_t (*piece_bytes)[XH_PAGE_BYTES]; /* as many; apart, as all pieces are looked through. NULL: none yet */
 static unsigned next_piece;   /* which is replaced next */
@@ -317,6 +318,7 @@ static void *run(void *unused)
         write_pages(b->d, b->from, whole_end(b), b->bytes, b->meta);
         pthread_mutex_lock(&lock);
         writing = NULL;
+        stands = 0;
         struct xh_disk *last = block_free(b);
         if (last) {
             pthread_mutex_unlock(&lock);
@@ -360,7 +362,7 @@ static void after_fork_child(void)
     memset(pieces, 0, sizeof pieces);
     nopened = 0;
     held_bytes = 0;
-    running = 0;
+    running = stands = 0;
     xh_cond_init(&work);
     xh_cond_init(&done);
     pthread_mutex_unlock(&lock);
@@ -418,15 +420,17 @@ static void give_up(struct xh_disk *d)
 void xh_write_behind_flush(struct xh_disk *d)
 {
     struct block *b, *next;
-    uint64_t until = xh_now_ns() + XH_WRITE_BEHIND_CLOSE_MS * UINT64_C(1000000);
     pthread_mutex_lock(&lock);
+    uint64_t until = xh_now_ns() + (stands ? 0 : XH_WRITE_BEHIND_CLOSE_MS * UINT64_C(1000000));
     DL_FOREACH_SAFE (opened, b, next)
         if (b->d == d)
             put_in_queue(b); /* with a part of a page, which is not written */
     while (d->blocks && xh_cond_wait_until(&done, &lock, until))
         ;
-    if (d->blocks)
+    if (d->blocks) {
+        stands = 1;
         give_up(d);
+    }
     forget_pieces(d);
     pthread_mutex_unlock(&lock);
 }
