@@ -13,12 +13,22 @@
 #include "owner.h"
 #include "page_state.h"
 
+/* Returns what page |idx| takes when its bytes come: a unit, if it is the first one there. */
+static uint64_t bytes_of(struct xh_shadow *s, uint64_t idx)
+{
+    uint64_t per = s->head.unit_bytes / XH_PAGE_BYTES, i = idx / per * per, end = i + per;
+    for (end = end < s->head.pages ? end : s->head.pages; i < end; i++)
+        if (i != idx && (atomic_load_explicit(&s->words[i], memory_order_relaxed) & (XH_W_STATE | XH_W_STALE)))
+            return XH_PAGE_BYTES;
+    return s->head.unit_bytes;
+}
+
 /* Charges a page that is about to be claimed. Returns this process's owner number, or 0 when the page cannot be
  * charged. */
-static uint32_t charge(struct xh_shadow *s, int meta, struct xh_counters *c)
+static uint32_t charge(struct xh_shadow *s, uint64_t idx, int meta, struct xh_counters *c)
 {
     uint32_t owner = xh_owner_get(s);
-    return owner && xh_evict_charge(s, meta, c) ? owner : 0;
+    return owner && xh_evict_charge(s, bytes_of(s, idx), meta, c) ? owner : 0;
 }
 
 void xh_claims_over(struct xh_shadow *s, uint64_t n)
@@ -30,7 +40,7 @@ void xh_claims_over(struct xh_shadow *s, uint64_t n)
  * had. */
 static int claim_empty(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta, uint64_t later, struct xh_counters *c)
 {
-    uint32_t owner = charge(s, meta, c);
+    uint32_t owner = charge(s, idx, meta, c);
     if (owner == 0)
         return -1;
     uint64_t to = xh_w_make(*w + XH_W_GEN_ONE, XH_CLAIMED, owner, (meta ? XH_W_META : 0) | later);
@@ -48,7 +58,7 @@ static int claim_empty(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta,
 /* Takes over a claim that was not begun. Returns as claim_empty(). */
 static int take_later(struct xh_shadow *s, uint64_t idx, uint64_t *w, int meta, struct xh_counters *c)
 {
-    uint32_t owner = charge(s, meta, c);
+    uint32_t owner = charge(s, idx, meta, c);
     if (owner == 0)
         return -1;
     /* The LATER bit is compared too: once the page was begun, half of its bytes may be there. Wakes those that wait

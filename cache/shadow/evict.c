@@ -218,10 +218,10 @@ uint64_t xh_evict_squeeze(struct xh_shadow *s, uint64_t want_bytes, int meta, st
     return freed;
 }
 
-int xh_evict_charge(struct xh_shadow *s, int meta, struct xh_counters *c)
+int xh_evict_charge(struct xh_shadow *s, uint64_t bytes, int meta, struct xh_counters *c)
 {
     atomic_fetch_add_explicit(&s->inflight, 1, memory_order_relaxed);
-    uint64_t since = XH_PAGE_BYTES + atomic_fetch_add_explicit(&s->since_bytes, XH_PAGE_BYTES, memory_order_relaxed);
+    uint64_t since = bytes + atomic_fetch_add_explicit(&s->since_bytes, bytes, memory_order_relaxed);
     uint64_t base = atomic_load_explicit(&s->base_bytes, memory_order_relaxed);
     if (since < s->step_bytes && base + since <= s->budget_bytes)
         return 1;

@@ -31,6 +31,7 @@ int xh_page_reserve(struct xh_shadow *s, uint64_t idx)
         return 0;
     }
     atomic_fetch_or_explicit(&s->reserved[block / 64], bit, memory_order_release);
+    atomic_fetch_add_explicit(&s->since_bytes, 2 * unit, memory_order_relaxed); /* less, if others were here before */
     return 1;
 }
 

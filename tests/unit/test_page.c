@@ -83,6 +83,13 @@ static struct xh_shadow *open_shadow(uint64_t size)
     return s;
 }
 
+/* Pages that are evicted together, or not at all: as many as one of the kernel's holds. */
+static uint64_t unit_pages(void)
+{
+    uint64_t bytes = xh_shadow_test_unit ? xh_shadow_test_unit : (uint64_t)sysconf(_SC_PAGESIZE);
+    return bytes > PAGE ? bytes / PAGE : 1;
+}
+
 static size_t page_len(struct xh_shadow *s, uint64_t idx)
 {
     uint64_t left = s->head.origin_bytes - idx * PAGE;
@@ -233,10 +240,10 @@ Test(page, random_operations_agree_with_a_naive_model_where_kernel_pages_are_64_
 
 Test(page, a_page_filled_anew_is_not_mistaken_for_the_one_before)
 {
-    struct xh_shadow *s = open_shadow(10 * PAGE);
+    struct xh_shadow *s = open_shadow(10 * unit_pages() * PAGE);
     put(s, 3, 0);
     uint64_t before = atomic_load(&s->words[3]);
-    cr_assert_eq(xh_clock_sweep(s, PAGE, 0, NULL), PAGE);
+    cr_assert_eq(xh_clock_sweep(s, PAGE, 0, NULL), unit_pages() * PAGE);
     cr_expect_neq((atomic_load(&s->words[3]) ^ before) & XH_W_SEEN, 0);
     cr_expect_eq(put(s, 3, 0), XH_CLAIM_MINE);
     cr_expect_neq((atomic_load(&s->words[3]) ^ before) & XH_W_SEEN, 0);
@@ -899,7 +906,9 @@ static int foreign_fault(int with_handler)
     struct xh_shadow *s = open_shadow(100 * PAGE);
     put(s, 1, 0);
     int fd = memfd_create("foreign", 0);
+    (void)!ftruncate(fd, PAGE);
     volatile char *p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0);
+    (void)!ftruncate(fd, 0);
     return p[0];
 }
 
@@ -986,12 +995,15 @@ static int on_full_tmpfs(void)
         return 2;
     mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL); /* fails in a chroot, where it is not needed */
     mkdir(dir, 0700);
-    if (mount("none", dir, "tmpfs", 0, "size=512k,mode=0700") < 0)
+    const uint64_t per = unit_pages(), pages = 8000 * per, middle = pages / 2, later = pages / 4 * 3;
+    char room[64];
+    snprintf(room, sizeof room, "size=%lluk,mode=0700", 512ull * per);
+    if (mount("none", dir, "tmpfs", 0, room) < 0)
         return 2;
     struct xh_shadow *s = NULL;
-    xh_shadow_open(URL, "v", 8000 * PAGE, &opt, &s, NULL);
+    xh_shadow_open(URL, "v", pages * PAGE, &opt, &s, NULL);
     int none = 0, nospace = 0, mine = 0, bad = xh_shadow_private(s);
-    for (uint64_t i = 0; i < 8000 && !bad; i += 3) { /* 4 blocks of words do not fit beside the pages */
+    for (uint64_t i = 0; i < pages && !bad; i += 3) { /* 4 blocks of words do not fit beside the pages */
         enum xh_claim cl = xh_shadow_claim(s, i, 0, NULL);
         none += cl == XH_CLAIM_NONE;
         mine += cl == XH_CLAIM_MINE;
@@ -1001,7 +1013,7 @@ static int on_full_tmpfs(void)
             nospace++, xh_shadow_abandon(s, i, 1);
         bad |= !has(s, i) && cl == XH_CLAIM_READY;
     }
-    bad |= count_ready(s, 0, 8000) < 40; /* it goes on by giving back its own */
+    bad |= count_ready(s, 0, pages) < 40; /* it goes on by giving back its own */
     xh_shadow_close(s);
     /* Someone else takes all the rest: no byte is free. */
     char path[200];
@@ -1010,32 +1022,32 @@ static int on_full_tmpfs(void)
     char block[4096] = {1};
     while (write(fd, block, sizeof block) > 0)
         ;
-    xh_shadow_open(URL, "w", 8000 * PAGE, &opt, &s, NULL);
+    xh_shadow_open(URL, "w", pages * PAGE, &opt, &s, NULL);
     bad |= !xh_shadow_private(s);
     bad |= put(s, 1, 0) != XH_CLAIM_MINE || !has(s, 1);
     xh_shadow_close(s);
-    xh_shadow_open(URL, "v", 8000 * PAGE, &opt, &s, NULL);
-    for (uint64_t i = 0; i < 8000; i++)
+    xh_shadow_open(URL, "v", pages * PAGE, &opt, &s, NULL);
+    for (uint64_t i = 0; i < pages; i++)
         put(s, i, 0);
-    count_ready(s, 0, 8000);
+    count_ready(s, 0, pages);
     xh_shadow_close(s);
-    /* Nothing to give back, and the words of page 4000 have no memory: a touch would be SIGBUS. */
+    /* Nothing to give back, and the words of |middle| have no memory: a touch would be SIGBUS. */
     (void)!ftruncate(fd, 0);
-    xh_shadow_open(URL, "x", 8000 * PAGE, &opt, &s, NULL);
+    xh_shadow_open(URL, "x", pages * PAGE, &opt, &s, NULL);
     bad |= xh_shadow_private(s);
     lseek(fd, 0, SEEK_SET);
     while (write(fd, block, sizeof block) > 0)
         ;
-    bad |= xh_shadow_read(s, 4000 * PAGE, block, 1) != 0 || xh_shadow_peek(s, 4000) != XH_CLAIM_NONE;
-    bad |= xh_shadow_wait(s, 4000, 0, NULL) != 0;
-    xh_shadow_publish(s, 4000, 1, NULL);
-    int dropped = xh_shadow_claim(s, 4000, 0, NULL) == XH_CLAIM_MINE; /* "v", which nobody has open */
+    bad |= xh_shadow_read(s, middle * PAGE, block, 1) != 0 || xh_shadow_peek(s, middle) != XH_CLAIM_NONE;
+    bad |= xh_shadow_wait(s, middle, 0, NULL) != 0;
+    xh_shadow_publish(s, middle, 1, NULL);
+    int dropped = xh_shadow_claim(s, middle, 0, NULL) == XH_CLAIM_MINE; /* "v", which nobody has open */
     lseek(fd, 0, SEEK_END);
     while (write(fd, block, sizeof block) > 0)
         ;
-    bad |= !dropped || xh_shadow_claim(s, 6000, 0, NULL) != XH_CLAIM_NONE;
-    bad |= fill_page(s, 4000) != XH_E_NOSPACE;
-    xh_shadow_abandon(s, 4000, 1);
+    bad |= !dropped || xh_shadow_claim(s, later, 0, NULL) != XH_CLAIM_NONE;
+    bad |= fill_page(s, middle) != XH_E_NOSPACE;
+    xh_shadow_abandon(s, middle, 1);
     xh_shadow_close(s);
     close(fd);
     umount(dir);
@@ -1043,9 +1055,10 @@ static int on_full_tmpfs(void)
     return bad;
 }
 
-Test(page, a_full_tmpfs_costs_speed_and_nothing_else)
+static void full_tmpfs(uint64_t unit)
 {
     int status;
+    xh_shadow_test_unit = unit;
     pid_t pid = fork();
     if (pid == 0)
         _exit(on_full_tmpfs());
@@ -1054,6 +1067,16 @@ Test(page, a_full_tmpfs_costs_speed_and_nothing_else)
     if (WEXITSTATUS(status) == 2)
         cr_skip_test("no right to mount a tmpfs");
     cr_expect_eq(WEXITSTATUS(status), 0);
+}
+
+Test(page, a_full_tmpfs_costs_speed_and_nothing_else)
+{
+    full_tmpfs(0);
+}
+
+Test(page, a_full_tmpfs_costs_speed_and_nothing_else_where_kernel_pages_are_64_kib)
+{
+    full_tmpfs(65536);
 }
 
 /* What a daemon does to itself. Nothing of the shadow may reach files that come after. */
@@ -1087,9 +1110,10 @@ Test(page, descriptors_closed_behind_our_back_cost_speed_and_nothing_else)
 static void budget_holds(void)
 {
     struct xh_shadow *s = open_shadow(20000 * PAGE);
-    uint64_t budget = 4u << 20, most = 0;
-    for (uint64_t i = 0; i < 64; i++)
-        cr_assert_eq(put(s, 300 * i, 1), XH_CLAIM_MINE);
+    /* A page of metadata keeps all of its unit: they are a sixteenth of the budget. */
+    uint64_t budget = 4u << 20, most = 0, metas = budget / PAGE / 16 / unit_pages(), apart = 300 * unit_pages();
+    for (uint64_t i = 0; i < metas; i++)
+        cr_assert_eq(put(s, apart * i, 1), XH_CLAIM_MINE);
     for (uint64_t i = 0; i < 20000; i++) {
         cr_assert_neq(put(s, i, 0), XH_CLAIM_NONE);
         uint64_t taken = xh_budget_measure(s, 1);
@@ -1097,8 +1121,8 @@ static void budget_holds(void)
     }
     cr_expect_leq(most, budget + s->step_bytes);
     cr_expect_geq(count_ready(s, 0, 20000) * PAGE, budget / 2);
-    for (uint64_t i = 0; i < 64; i++)
-        cr_expect(has(s, 300 * i), "metadata page %d is gone", (int)i);
+    for (uint64_t i = 0; i < metas; i++)
+        cr_expect(has(s, apart * i), "metadata page %d is gone", (int)i);
     /* What is read again and again stays, what is not goes. */
     for (uint64_t i = 0; i < 6000; i++) {
         put(s, i, 0);
@@ -1110,6 +1134,13 @@ static void budget_holds(void)
 
 Test(page, the_budget_holds_and_metadata_and_hot_pages_stay)
 {
+    opt.shadow_budget_bytes = 4u << 20;
+    budget_holds();
+}
+
+Test(page, the_budget_holds_and_metadata_and_hot_pages_stay_where_kernel_pages_are_64_kib)
+{
+    xh_shadow_test_unit = 65536;
     opt.shadow_budget_bytes = 4u << 20;
     budget_holds();
 }
@@ -1131,6 +1162,21 @@ Test(page, metadata_here_and_there_leaves_room_for_raw_data_where_kernel_pages_a
         cr_assert_eq(put(s, 300 * i, 1), XH_CLAIM_MINE);
     for (uint64_t i = 0; i < 20000; i++)
         cr_assert_neq(put(s, i, 0), XH_CLAIM_NONE, "none at %d", (int)i);
+    xh_shadow_close(s);
+}
+
+/* Bytes are measured after each step; until then they are what was charged. */
+Test(page, the_first_page_of_a_unit_is_charged_as_the_unit_and_the_words_of_a_block_are_too)
+{
+    uint64_t unit = xh_shadow_test_unit = 65536, words = 2 * unit;
+    struct xh_shadow *s = open_shadow(20000 * PAGE); /* of a budget of 1 GiB, so a step of 1 MiB */
+    struct { uint64_t idx, more; } row[] = {
+        {3, unit + words}, {4, PAGE}, {0, PAGE}, {16, unit}, {31, PAGE}, {8192, unit + words}, {8192 + 16, unit}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        uint64_t had = atomic_load(&s->since_bytes);
+        cr_assert_eq(put(s, row[i].idx, 0), XH_CLAIM_MINE);
+        cr_expect_eq(atomic_load(&s->since_bytes) - had, row[i].more, "page %d", (int)row[i].idx);
+    }
     xh_shadow_close(s);
 }
 
