@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -177,15 +178,18 @@ Test(image, its_pages_are_the_origins)
 
 Test(image, a_page_that_is_evicted_before_it_is_read_is_not_good)
 {
-    uint8_t buf[2 * PAGE], good[2];
+    static uint8_t buf[XH_IMAGE_RUN_PAGES * PAGE], good[XH_IMAGE_RUN_PAGES];
     struct xh_shadow *s = open_shadow();
     struct xh_image_run r;
-    put(s, 0, 2, 0);
+    uint64_t unit = s->head.unit_bytes / PAGE, left = 0; /* what one of the kernel's pages holds goes together */
+    put(s, 0, 2 * unit, 0);
     struct xh_image *m = xh_image_open(&opt, URL, VALIDATOR, SIZE);
-    cr_assert(m && xh_image_next(m, &r) && r.count == 2);
+    cr_assert(m && xh_image_next(m, &r) && r.count == 2 * unit);
     cr_assert_geq(xh_clock_sweep(s, PAGE, 0, NULL), PAGE);
     xh_image_read(m, &r, buf, good);
-    cr_assert_eq(good[0] + good[1], 1);
+    for (uint64_t i = 0; i < r.count; i++)
+        left += good[i];
+    cr_assert_eq(left, unit);
     xh_image_close(m);
     xh_shadow_close(s);
 }
@@ -208,6 +212,13 @@ Test(image, one_of_a_vast_file_costs_only_what_it_holds, .timeout = 10)
     struct xh_shadow *s = NULL;
     struct xh_image_run r;
     uint64_t size = 1ull << 45, last = size / PAGE - 1;
+    int fd = memfd_create("words", 0);
+    cr_assert_eq(ftruncate(fd, (off_t)(size / PAGE * 16)), 0);
+    void *words = mmap(NULL, size / PAGE * 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (words == MAP_FAILED)
+        cr_skip_test("no address space for the words of so many pages: qemu-user's, or a limit");
+    munmap(words, size / PAGE * 16);
+    close(fd);
     cr_assert_eq(xh_shadow_open(URL, VALIDATOR, size, &opt, &s, NULL), 0);
     for (int i = 0; i < 2; i++) {
         uint64_t idx = i ? last : last / 2;
