@@ -40,7 +40,7 @@ extern "C" {
  * XHDF5_* in the environment; the default. */
 #define H5FD_XHDF5_UNSET (-1)
 
-/* Settings of one property list: one field for each option, with the option's name. The README's table gives each
+/* Settings of one property list: one field for each option, with the option's name. docs/options.md gives each
  * option's meaning, default and bounds. Set version and struct_size only with H5FD_XHDF5_CONFIG_INIT or
  * H5FD_xhdf5_config_init(). Later versions add fields only at the end, so a program built with an older header keeps
  * working. */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The README's options table and the manual page xhdf5(7) are those of cache/base/options.def, the table of counters in
-docs/python.md is that of cache/watch/stats.def. With --write, makes them so."""
+"""The table in docs/options.md and the manual page xhdf5(7) are those of cache/base/options.def, the table of counters in
+docs/python.md is that of cache/watch/stats.def. The options that README names are there. With --write, makes them so."""
 import pathlib
 import re
 import sys
@@ -10,7 +10,7 @@ BEGIN, END = "<!-- options: made from cache/base/options.def -->", "<!-- end of 
 COUNTERS, COUNTERS_END = "<!-- counters: made from cache/watch/stats.def -->", "<!-- end of counters -->"
 
 MAN_HEAD = r"""
-.\" made from cache/base/options.def by tests/integration/readme_table.py --write
+.\" made from cache/base/options.def by tests/integration/doc_tables.py --write
 .TH XHDF5 7 "" "xhdf5" "Miscellaneous"
 .SH NAME
 xhdf5 \- HDF5 driver that reads https:// and s3:// URLs: its options and environment
@@ -136,17 +136,20 @@ def page():
 def main():
     write = "--write" in sys.argv
     manual = TOP / "docs/man/xhdf5.7"
-    claims = {"the README's options table is that of options.def": put(TOP / "README.md", BEGIN, END, table(), write),
+    claims = {"the table in docs/options.md is that of options.def": put(TOP / "docs/options.md", BEGIN, END, table(),
+                                                                         write),
               "the table of counters in docs/python.md is that of stats.def": put(TOP / "docs/python.md", COUNTERS,
                                                                                   COUNTERS_END, counters(), write)}
     if write:
         manual.write_text(page())
     claims["the manual page xhdf5(7) has the options of options.def"] = manual.exists() and manual.read_text() == page()
+    named = set(re.findall(r"\bXHDF5_([A-Z_]+)=", (TOP / "README.md").read_text()))
+    claims["README names options that there are"] = named and named <= {name.upper() for name, *_ in options()}
     print(f"1..{len(claims)}")
     for i, (claim, good) in enumerate(claims.items(), 1):
         print(f"{'ok' if good else 'not ok'} {i} - {claim}")
     if not all(claims.values()):
-        print("# run tests/integration/readme_table.py --write")
+        print("# run tests/integration/doc_tables.py --write")
     return 0 if all(claims.values()) else 1
 
 
