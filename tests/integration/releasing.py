@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The version stands in meson.build alone, and all follows; what is not ready is not released. TAP."""
 import http.server
+import os
 import pathlib
 import re
 import subprocess
@@ -103,10 +104,24 @@ def follows(tap):
             assert named <= {version}, (page, named)
 
 
+ROOT = set(""".ci .clang-format .clang-tidy .editorconfig .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE README.md
+    SECURITY.md cache containers docs meson.build meson_options.txt perf pyproject.toml python server tests vfd""".split())
+
+
+def belongs(tap):
+    with tap.claim("nothing is in the source archive's first folder that does not belong there"):
+        status, out, err = harness.run(["git", "-C", harness.TOP, "ls-files"], dict(os.environ))
+        if status:
+            return      # an unpacked archive
+        found = {name.split("/")[0] for name in out.splitlines()}
+        assert found == ROOT, found ^ ROOT
+
+
 def main():
     tap = harness.Tap()
     refuses(tap)
     follows(tap)
+    belongs(tap)
     return tap.done()
 
 
