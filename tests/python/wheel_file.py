@@ -42,8 +42,15 @@ def what_it_is(tap, wheel, prefix="", page_bytes=4096):
         with tap.claim("it shows HDF5's names and nothing of curl's or OpenSSL's"):
             shown = set(output(f"{prefix}nm", "-D", "--defined-only", "--format=just-symbols", so).split())
             assert shown and all(s.startswith("H5") for s in shown), shown
+        names = z.namelist()
+        with tap.claim("what a package index shows of it has no links into a checkout, and names the extras"):
+            said = z.read(next(n for n in names if n.endswith("dist-info/METADATA"))).decode()
+            assert set(re.findall(r"^Provides-Extra: (.+)$", said, re.M)) == {"h5py", "xarray"}, said
+            shown = said.partition("\n\n")[2]
+            assert "[h5py]" in shown and "[xarray]" in shown, shown
+            assert all(link.startswith("https://") for link in re.findall(r"\]\(([^)]*)\)", shown)), shown
+            assert "xhdf5/py.typed" in names
         with tap.claim("licences are listed"):
-            names = z.namelist()
             assert all(f"xhdf5/licences/{n}" in names for n in ("README.txt", "openssl.txt", "curl.txt", "libzstd.txt",
                                                                    "lz4.txt", "jansson.txt", "uthash.txt", "fuse3.txt"))
             assert any(n.endswith("dist-info/licenses/LICENSE") for n in names)
