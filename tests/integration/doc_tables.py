@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The table in docs/options.md and the manual page xhdf5(7) are those of cache/base/options.def, the table of counters in
-docs/python.md is that of cache/watch/stats.def. The options that README names are there. With --write, makes them so."""
+"""The table in docs/options.md and the manual page xhdf5(7) are those of cache/base/options.def, the table of counters
+in docs/python.md is that of cache/watch/stats.def. README names options that there are. With --write, makes them so."""
 import pathlib
 import re
 import sys
