@@ -120,6 +120,12 @@ int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns)
     return rate > 0 && (double)bytes / (double)rate * 1e9 > trips * rtt_ns;
 }
 
+uint64_t xh_policy_gives(uint64_t lacks, uint64_t trip_bytes)
+{
+    uint64_t gives = lacks > trip_bytes ? (lacks - trip_bytes) / 2 : 0;
+    return gives >= trip_bytes ? gives : 0;
+}
+
 /* ---- how far ahead */
 
 uint64_t xh_policy_most_ahead(uint64_t readahead_bytes, uint64_t private_bytes, uint64_t privates)

@@ -106,6 +106,11 @@ int xh_policy_leads(const struct xh_leading *l);
  * |rtt_ns|: it is opened, asked, and in slow start. */
 int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns);
 
+/* Returns how much of the |lacks| bytes that a load has not brought yet another one takes over, which is as fast, and
+ * begins after a round trip, in which each brings |trip_bytes| (0: not known): so that both end together. 0 where that
+ * is less than a round trip's: what is lost of it would cost more than it brings. */
+uint64_t xh_policy_gives(uint64_t lacks, uint64_t trip_bytes);
+
 /* ---- how far ahead ----------------------------------------------------------------------------------------------- */
 
 /* Most bytes ahead of the readers of one file. A private shadow of |private_bytes| among |privates| is memory of the

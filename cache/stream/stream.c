@@ -454,28 +454,13 @@ static struct xh_prefetch *straggler(const struct xh_stage *s, uint64_t end)
     return has_begun && n > 1 && n < XH_STREAMS_MAX && slow->pos < end ? slow : NULL;
 }
 
-/* All loads but |slow| have brought what the reader may have, and stand still: the stream is as fast as all would be
- * with the speed of that one. So it keeps half of what it lacks of that. The rest, and all behind, comes by a
- * connection of its own: the one that is left for what cannot wait, until |slow| is over. Lets go of the lock. */
-static void relieve(struct xh_file *f, struct xh_prefetch *slow)
+/* The last parcels of |slow|, from |cut| on, come by a load of their own; |patient|: over a connection that is there.
+ * Lets go of the lock. */
+static void relieve(struct xh_file *f, struct xh_prefetch *slow, size_t cut, int patient)
 {
     struct xh_stage *s = f->stage;
-    struct xh_origin_info info;
     struct xh_range mine[ROUNDS_MOST];
-    size_t first = 0, end, n = 0;
-    while (first < slow->nparcels && slow->parcels[first].off <= slow->pos)
-        first++;
-    for (end = first; end < slow->nparcels && slow->parcels[end].off < s->reach;)
-        end++;
-    size_t cut = (first + end) / 2;
-    uint64_t keeps = slow->parcels[first - 1].end - slow->pos;
-    for (size_t i = first; i < cut; i++)
-        keeps += slow->parcels[i].end - slow->parcels[i].off;
-    xh_replicas_get_info(f->origin, &info);
-    int taken = info.open - info.idle > info.streaming; /* also the connection that is left for what cannot wait */
-    if (cut == first || taken || info.young || xh_replicas_are_several(f->origin) ||
-        !xh_policy_is_relieved(keeps, known_rate(s, &info) / slow->turns, (double)info.rtt_ns))
-        return;
+    size_t n = 0;
     for (size_t i = cut; i < slow->nparcels; i++) {
         const struct xh_segment *p = &slow->parcels[i];
         if (p->takers || !p->listed)
@@ -492,11 +477,75 @@ static void relieve(struct xh_file *f, struct xh_prefetch *slow)
     }
     xh_trace(XH_T_READ, "relieve", "pos=%llu from=%llu", (unsigned long long)slow->pos, (unsigned long long)mine[0].off);
     l->behind = 1;
+    l->t.patient = patient;
     struct xh_transfer *t = &l->t;
     for (n = 0; s->stream[n];)
         n++;
     s->stream[n] = l;
     xh_prefetch_hand_over(f, &t, 1);
+}
+
+/* All loads but |slow| have brought what the reader may have, and stand still: the stream is as fast as all would be
+ * with the speed of that one. So it keeps half of what it lacks of that. The rest, and all behind, comes by a
+ * connection of its own: the one that is left for what cannot wait, until |slow| is over. Lets go of the lock. */
+static void relieve_straggler(struct xh_file *f, struct xh_prefetch *slow)
+{
+    struct xh_stage *s = f->stage;
+    struct xh_origin_info info;
+    size_t first = 0, end;
+    while (first < slow->nparcels && slow->parcels[first].off <= slow->pos)
+        first++;
+    for (end = first; end < slow->nparcels && slow->parcels[end].off < s->reach;)
+        end++;
+    size_t cut = (first + end) / 2;
+    uint64_t keeps = slow->parcels[first - 1].end - slow->pos;
+    for (size_t i = first; i < cut; i++)
+        keeps += slow->parcels[i].end - slow->parcels[i].off;
+    xh_replicas_get_info(f->origin, &info);
+    int taken = info.open - info.idle > info.streaming; /* also the connection that is left for what cannot wait */
+    if (cut > first && !taken && !info.young && !xh_replicas_are_several(f->origin) &&
+        xh_policy_is_relieved(keeps, known_rate(s, &info) / slow->turns, (double)info.rtt_ns))
+        relieve(f, slow, cut, 0);
+}
+
+/* What |l| has not brought yet. */
+static uint64_t lacks(const struct xh_prefetch *l)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < l->nparcels; i++)
+        if (l->parcels[i].end > l->pos)
+            bytes += l->parcels[i].end - (l->parcels[i].off > l->pos ? l->parcels[i].off : l->pos);
+    return bytes;
+}
+
+/* At a stream's end, connections whose loads are over stand idle until the slowest is. Where there is one for each load
+ * that is not over, and one more, the load that lacks most gives the last of its parcels away. Lets go of the lock. */
+static void relieve_last(struct xh_file *f)
+{
+    struct xh_stage *s = f->stage;
+    struct xh_origin_info info;
+    struct xh_prefetch *slow = NULL;
+    size_t n = 0;
+    for (; n < XH_STREAMS_MAX && s->stream[n]; n++) {
+        struct xh_prefetch *l = s->stream[n];
+        if (l->in_parts)
+            return;
+        if (!l->cut && !l->submitting && l->pos > l->parcels[0].off && (!slow || lacks(l) > lacks(slow)))
+            slow = l;
+    }
+    if (!slow || slow->stands || n >= slow->turns || xh_replicas_are_several(f->origin))
+        return;
+    xh_replicas_get_info(f->origin, &info);
+    uint64_t most = xh_policy_gives(lacks(slow), info.trip_bytes), bytes = 0;
+    size_t cut = slow->nparcels;
+    for (; cut > 0; cut--) {
+        const struct xh_segment *p = &slow->parcels[cut - 1];
+        bytes += p->end - p->off;
+        if (bytes > most || p->takers || !p->listed)
+            break;
+    }
+    if (cut < slow->nparcels && info.idle > n)
+        relieve(f, slow, cut, 1);
 }
 
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
@@ -507,7 +556,9 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
         leave_for_sites(f);
     struct xh_prefetch *slow = straggler(s, end);
     if (slow)
-        relieve(f, slow);
+        relieve_straggler(f, slow);
+    else
+        relieve_last(f);
     int lost = s->lost;
     s->lost = 0;
     if (s->place.bytes)

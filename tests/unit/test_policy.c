@@ -68,6 +68,15 @@ Test(policy, a_slow_load_is_relieved_where_a_new_connection_is_there_sooner)
                      cases[i].what);
 }
 
+Test(policy, a_load_gives_half_of_what_takes_longer_than_a_round_trip)
+{
+    cr_assert_eq(xh_policy_gives(9 * MIB, MIB), 4 * MIB, "both end together: it brings 5 MiB while the other brings 4");
+    cr_assert_eq(xh_policy_gives(MIB, 0), MIB / 2, "the round trip's bytes are not known");
+    cr_assert_eq(xh_policy_gives(3 * MIB, MIB), MIB, "a round trip's");
+    cr_assert_eq(xh_policy_gives(2 * MIB, MIB), 0, "less than that");
+    cr_assert_eq(xh_policy_gives(MIB, 2 * MIB), 0, "it is over before the other begins");
+}
+
 Test(policy, small_reads_and_what_is_read_again_are_kept)
 {
     static const struct {
