@@ -530,7 +530,7 @@ uint64_t sim_world_fetch(struct sim_world *w, unsigned n, uint64_t bytes)
         p[i].left = bytes / n;
         p[i].busy = &busy;
         p[i].conn = sim_conn_new(&w->link, &(struct sim_conn_events){plain_arrived, &p[i]});
-        sim_at(opens + w->link.rtt_ns / 2 + w->server.think_ns, plain_ask, &p[i], 0);
+        sim_at(opens + (i + 1) * w->server.accept_ns + w->link.rtt_ns / 2 + w->server.think_ns, plain_ask, &p[i], 0);
     }
     while (busy)
         sim_wait(&busy, SIM_NEVER);
