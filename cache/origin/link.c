@@ -37,9 +37,9 @@ static void measure_rate(struct xh_link *l, uint64_t first_ns, uint64_t last_ns,
 void xh_link_sample(struct xh_link *l, uint64_t sent_ns, uint64_t first_ns, uint64_t last_ns, uint64_t bytes)
 {
     if (sent_ns && first_ns > sent_ns) {
-        /* Down at once, up slowly: waiting in the queues of a busy link is no round trip. */
+        /* Down at once, up slowly: waiting in the queues of a busy link, or for a busy machine, is no round trip. */
         double rtt = (double)(first_ns - sent_ns);
-        smooth(&l->rtt_ns, rtt, rtt < l->rtt_ns ? 0.5 : 1.0 / 64);
+        smooth(&l->rtt_ns, rtt, rtt < l->rtt_ns ? 1 : 1.0 / 64);
     }
     if (bytes >= XH_LINK_RATE_LEAST_BYTES && last_ns > first_ns)
         smooth(&l->connection_rate, (double)bytes / (double)(last_ns - first_ns), 0.125);

@@ -203,9 +203,9 @@ Test(control, a_round_trip_falls_at_once_and_rises_slowly)
     xh_link_sample(&l, 100 * MS, 180 * MS, 180 * MS, 0);
     cr_assert_eq(l.rtt_ns, 80.0 * MS);
     xh_link_sample(&l, 200 * MS, 240 * MS, 240 * MS, 0);
-    cr_assert_eq(l.rtt_ns, 60.0 * MS);
-    xh_link_sample(&l, 300 * MS, 424 * MS, 424 * MS, 0);
-    cr_assert_eq(l.rtt_ns, 61.0 * MS);
+    cr_assert_eq(l.rtt_ns, 40.0 * MS);
+    xh_link_sample(&l, 300 * MS, 404 * MS, 404 * MS, 0);
+    cr_assert_eq(l.rtt_ns, 41.0 * MS);
     cr_assert_eq(l.connection_rate, 0);
 }
 
