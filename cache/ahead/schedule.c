@@ -83,11 +83,11 @@ static int are_wide(const struct xh_file *f, const struct xh_range *r, size_t n)
     return xh_limits_wide(f, bytes, &there) != 0;
 }
 
-/* Fetches to the shadow what is kept there, and the rest to the stage. */
-static size_t fetch(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k)
+/* Fetches to the shadow what is kept there, |wide| where it may be, and the rest to the stage. */
+static size_t fetch(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k, int wide)
 {
     size_t kept = xh_policy_keeps_ahead(k, r, n);
-    size_t done = kept ? to_shadow(f, r, kept, k, !k->meta && are_wide(f, r, kept)) : 0;
+    size_t done = kept ? to_shadow(f, r, kept, k, wide && are_wide(f, r, kept)) : 0;
     return done == kept && kept < n ? kept + xh_stage_fetch(f, r + kept, n - kept) : done;
 }
 
@@ -133,7 +133,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     /* Part of a row that is as long, or of a run that streams: it passes the shadow by. */
     if (follows || xh_policy_streams(&k, r.len + xh_followed_by(f)))
         return pieces[xh_stage_fetch(f, pieces, n)].off;
-    return pieces[wide ? to_shadow(f, pieces, n, &k, 1) : fetch(f, pieces, n, &k)].off;
+    return pieces[wide ? to_shadow(f, pieces, n, &k, 1) : fetch(f, pieces, n, &k, 0)].off;
 }
 
 /* Fetches of the compressed copy what covers the ranges. Returns 0 where the original is the smaller way. */
@@ -144,7 +144,7 @@ static int fetch_packed(struct xh_file *f, const struct xh_range *r, size_t n, s
     if (!xh_compressed_map(f, r, n, &v))
         return 0;
     xh_keep_ahead(v.file, &k);
-    size_t done = fetch(v.file, v.r, v.n, &k);
+    size_t done = fetch(v.file, v.r, v.n, &k, 0);
     *seen = done ? v.of[done - 1] : 0;
     xh_compressed_unmap(&v);
     return 1;
@@ -227,7 +227,7 @@ size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
         return seen;
     if (!k.meta)
         xh_keep_ahead(f, &k);
-    return fetch(f, p->r, p->n, &k);
+    return fetch(f, p->r, p->n, &k, !k.meta);
 }
 
 uint64_t xh_schedule_run(struct xh_file *f, const struct xh_proposal *p)

@@ -75,6 +75,8 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
     if (!e->piece && !(e->piece = malloc(XH_EDIT_PIECE)))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     int rc = v->mode == XH_OVERLAY_EDIT ? xh_upload_turn(e, &turn, err) : 0;
+    if (rc == 0)
+        xh_cache_forget(e->url, &e->opt); /* also where the answer is lost, or this process, once the server has it */
     rc = rc ? rc : xh_upload(e, &fresh, err);
     if (e->turn)
         xh_turn_leave(e->turn, 1);

@@ -123,6 +123,8 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
     int there = rc ? rc : xh_edit_is_there(e, err);
     if (there < 0 && !e->file)
         there = 0; /* without the version below that is not known */
+    if (there > 0)
+        xh_cache_forget(e->url, &e->opt);
     rc = there < 0 ? there : there ? 0 : xh_edit_commit(e, err);
     if (rc == 0)
         *url = strdup(xh_dav_shown(e->dav));

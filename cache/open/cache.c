@@ -381,6 +381,7 @@ void xh_cache_settle(struct xh_file *f)
     xh_disk_flush(f->disk);
     if (f->opt.to_disk)
         xh_disk_copy(f->disk, f->shadow);
+    f->opt.to_disk = 0; /* once: closing it settles it again */
 }
 
 void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint64_t network_ns)

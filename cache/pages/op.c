@@ -230,7 +230,7 @@ int xh_op_wait(struct xh_read_op *op, int rc, struct xh_err *err)
     if (op->pending) {
         uint64_t entered = xh_account_enter(op->f->account, XH_NETWORK);
         while (op->pending)
-            if ((wait_a_while(op, &w) || op->interrupted) && op->pending)
+            if (wait_a_while(op, &w) || op->interrupted)
                 interrupt(op);
         op->served.waited_ns += xh_account_leave(op->f->account, XH_NETWORK, entered);
     }

@@ -46,11 +46,13 @@ static int mend(struct xh_guard *g, size_t at)
     struct stat st;
     at -= at % g->unit_bytes;
     if (g->fd < 0 || at < g->fixed_bytes || fstat(g->fd, &st) < 0 || (uint64_t)st.st_size < at + g->unit_bytes ||
-        atomic_exchange_explicit(&g->mended, at, memory_order_relaxed) == at)
+        atomic_load_explicit(&g->mended, memory_order_relaxed) == at)
         return 0;
     size_t done = 0;
     while (done < g->unit_bytes && pwrite(g->fd, zeros, sizeof zeros, (off_t)(at + done)) == (ssize_t)sizeof zeros)
         done += sizeof zeros;
+    /* Behind the zeros, of which several threads may write the same. */
+    atomic_store_explicit(&g->mended, at, memory_order_relaxed);
     return done == g->unit_bytes;
 }
 

@@ -173,6 +173,18 @@ static int save(struct xh_shadow *s, const char *file, const char *text)
     return -1;
 }
 
+/* 1 when the hint that is there is of this version. */
+static int is_of_this(const struct xh_shadow *s, const char *file)
+{
+    char want[sizeof TAG + sizeof s->name + 1], is[sizeof want];
+    int len = snprintf(want, sizeof want, TAG "%s\n", s->name);
+    int fd = openat(s->dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, is, (size_t)len);
+    if (fd >= 0)
+        close(fd);
+    return n == len && memcmp(is, want, (size_t)len) == 0;
+}
+
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text)
 {
     char file[XH_NAME_BYTES];
@@ -181,6 +193,7 @@ void xh_shadow_hint_save(struct xh_shadow *s, const char *text)
     snprintf(file, sizeof file, "u-%s", s->url_hex);
     if (save(s, file, text)) { /* none rather than one of an older version, which would be read offline */
         xh_trace(XH_T_SHADOW, "hint_failed", "errno=%d", errno);
-        unlinkat(s->dirfd, file, 0);
+        if (!is_of_this(s, file))
+            unlinkat(s->dirfd, file, 0);
     }
 }

@@ -264,8 +264,11 @@ int xh_page_had(struct xh_shadow *s, ssize_t got, uint64_t first, uint64_t n, ui
     *had = got < 0 ? 0 : (uint64_t)got;
     for (uint64_t idx = first + *had / XH_PAGE_BYTES; idx < first + n; idx++) {
         struct xh_page_seen seen;
-        uint64_t end = (idx - first) * XH_PAGE_BYTES + xh_page_bytes(s, idx);
-        if (end > *had && xh_page_begin_read(s, idx, &seen))
+        uint8_t page[XH_PAGE_BYTES];
+        size_t bytes = xh_page_bytes(s, idx);
+        off_t at = (off_t)(s->head.data_off + idx * XH_PAGE_BYTES);
+        if ((idx - first) * XH_PAGE_BYTES + bytes > *had && xh_page_begin_read(s, idx, &seen) &&
+            xh_retry(pread(s->fd, page, bytes, at)) != (ssize_t)bytes)
             xh_page_end_read(s, idx, &seen, NULL);
     }
     return 1;
@@ -293,7 +296,7 @@ static size_t read_run(struct xh_shadow *s, uint64_t off, uint8_t *buf, size_t l
         uint64_t idx = r.first + i, at = idx * XH_PAGE_BYTES, bytes = xh_page_bytes(s, idx);
         const uint8_t *page = place(s, &r, idx);
         /* After a bad page too: its neighbours are likely bad, and are found so at once. */
-        if (!xh_page_end_read(s, idx, &seen[i], i * XH_PAGE_BYTES + bytes <= had ? page : NULL)) {
+        if (i * XH_PAGE_BYTES + bytes > had || !xh_page_end_read(s, idx, &seen[i], page)) {
             uint64_t before = at > off ? at - off : 0;
             good = good < before ? good : before;
         } else if (has_edge(s, &r, idx)) {

@@ -35,7 +35,8 @@ int xh_page_begin_read(struct xh_shadow *s, uint64_t idx, struct xh_page_seen *s
 int xh_page_end_read(struct xh_shadow *s, uint64_t idx, const struct xh_page_seen *seen, const uint8_t *page);
 
 /* Pages [first, first + n) were read, with the result |got|. Returns 1 and sets |*had| to the bytes that came. Pages of
- * which not all came become EMPTY: the file has lost them, or its disk. Returns 0 when nothing came and that is not
+ * which not all came are read once more, each by itself, and those that cannot be become EMPTY: the file has lost them,
+ * or its disk. The caller does not have those behind |*had|. Returns 0 when nothing came and that is not
  * proved; errno says why. */
 int xh_page_had(struct xh_shadow *s, ssize_t got, uint64_t first, uint64_t n, uint64_t *had);
 

@@ -66,8 +66,8 @@ static uint64_t read_group(struct xh_shadow *s, struct group *g, uint8_t *buf)
     uint64_t bad = good;
     for (uint64_t i = 0; i < good; i++) {
         uint64_t end = i * XH_PAGE_BYTES + xh_page_bytes(s, g->first + i);
-        const uint8_t *page = end <= had ? buf + i * XH_PAGE_BYTES : NULL;
-        if (g->needed >> i & 1 && !xh_page_end_read(s, g->first + i, &g->seen[i], page))
+        const uint8_t *page = buf + i * XH_PAGE_BYTES;
+        if (g->needed >> i & 1 && (end > had || !xh_page_end_read(s, g->first + i, &g->seen[i], page)))
             bad = i < bad ? i : bad;
     }
     return bad;

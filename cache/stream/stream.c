@@ -525,18 +525,26 @@ static void relieve_last(struct xh_file *f)
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
     struct xh_prefetch *slow = NULL;
+    uint64_t bytes = 0, lacking = 0;
     size_t n = 0;
-    for (; n < XH_STREAMS_MAX && s->stream[n]; n++) {
-        struct xh_prefetch *l = s->stream[n];
+    while (n < XH_STREAMS_MAX && s->stream[n])
+        n++;
+    if (n == 0 || n >= s->stream[0]->turns)
+        return; /* as at nearly all reads: what each lacks is not summed up */
+    for (size_t i = 0; i < n; i++) {
+        struct xh_prefetch *l = s->stream[i];
+        uint64_t l_lacks = lacks(l);
         if (l->in_parts)
             return;
-        if (!l->cut && !l->submitting && l->pos > l->parcels[0].off && (!slow || lacks(l) > lacks(slow)))
+        if (!l->cut && !l->submitting && l->pos > l->parcels[0].off && (!slow || l_lacks > lacking)) {
             slow = l;
+            lacking = l_lacks;
+        }
     }
     if (!slow || slow->stands || n >= slow->turns || xh_replicas_are_several(f->origin))
         return;
     xh_replicas_get_info(f->origin, &info);
-    uint64_t most = xh_policy_gives(lacks(slow), info.trip_bytes), bytes = 0;
+    uint64_t most = xh_policy_gives(lacking, info.trip_bytes);
     size_t cut = slow->nparcels;
     for (; cut > 0; cut--) {
         const struct xh_segment *p = &slow->parcels[cut - 1];
