@@ -77,10 +77,9 @@ static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, c
 static int are_wide(const struct xh_file *f, const struct xh_range *r, size_t n)
 {
     uint64_t bytes = 0;
-    unsigned there;
     for (size_t i = 0; i < n; i++)
         bytes += r[i].len;
-    return xh_limits_wide(f, bytes, &there) != 0;
+    return xh_limits_wide(f, bytes, NULL) != 0;
 }
 
 /* Fetches to the shadow what is kept there, |wide| where it may be, and the rest to the stage. */
@@ -101,9 +100,8 @@ static uint64_t in_turns(const struct xh_proposal *p, uint64_t bytes)
 static int is_wide(const struct xh_file *f, const struct xh_keeping *k, struct xh_range r, uint64_t stream_end,
                    const struct xh_proposal *p)
 {
-    unsigned there;
     return stream_end > r.off && p->turns <= 1 && !p->after && !p->more && xh_policy_deals(k, stream_end - r.off) &&
-           xh_limits_wide(f, p->leads ? stream_end - r.off : 0, &there);
+           xh_limits_wide(f, p->leads ? stream_end - r.off : 0, NULL);
 }
 
 /* Fetches |r| of the run |p|, which streams up to |stream_end|, 0: does not. |packed|: of a compressed copy. Returns
@@ -186,9 +184,8 @@ void xh_schedule_lost(struct xh_file *f)
 static int comes_wide(const struct xh_file *f)
 {
     struct xh_origin_info info;
-    unsigned there;
     xh_replicas_get_info(f->origin, &info);
-    return info.idle == 0 && xh_limits_wide(f, f->size, &there);
+    return info.idle == 0 && xh_limits_wide(f, f->size, NULL);
 }
 
 int xh_schedule_whole(struct xh_file *f)

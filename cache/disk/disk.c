@@ -61,9 +61,11 @@ void xh_disk_copy(struct xh_disk *d, struct xh_shadow *from)
             n++;
             next = xh_shadow_next(from, next + 1, &next_meta);
         }
-        if (n == 0)
+        if (n == 0) { /* the disk has it */
             next = xh_shadow_next(from, next + 1, &next_meta);
-        size_t got = n ? xh_shadow_read(from, off, buf, (size_t)(n * XH_PAGE_BYTES)) : 0;
+            continue;
+        }
+        size_t got = xh_shadow_read(from, off, buf, (size_t)(n * XH_PAGE_BYTES));
         xh_write_behind_now(d, off, buf, got, meta);
         if (got / XH_PAGE_BYTES + 1 < n) /* one was evicted meanwhile: on behind it */
             next = xh_shadow_next(from, first + got / XH_PAGE_BYTES + 1, &next_meta);

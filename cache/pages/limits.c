@@ -146,7 +146,8 @@ unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there
         return 0;
     unsigned n = info.streaming, lacks = info.open < n ? n - info.open : 0;
     lacks = lacks < info.streams ? lacks : info.streams;
-    *there = n - lacks;
+    if (there)
+        *there = n - lacks;
     return lacks == 0 || opens / WIDE_TRIPS > info.open * info.flight_bytes ? n : 0;
 }
 

@@ -29,8 +29,8 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
 
 /* Returns over how many connections a long run, or a whole file, that comes ahead is dealt: as many as streams use; 0:
  * it is not, as these are few, or have found their speed. Those that are not there may be opened for |opens| bytes.
- * Sets |*there| to how many of its requests wait for a connection that is there: the first ones, as a new one comes
- * later. */
+ * Sets |*there|, unless it is NULL, to how many of its requests wait for a connection that is there: the first ones,
+ * as a new one comes later. */
 unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there);
 
 /* The longest part that is fetched ahead where parts come side by side, as |info| has it. UINT64_MAX: nothing is
