@@ -6,4 +6,11 @@
 
 uint64_t xh_now_ns(void);
 
+/* Says whether two times, in one unit, lie less than |most| apart. A time that another process writes may be later than
+ * one's own, which was read before: it is recent, not long ago. */
+static inline int xh_is_near(uint64_t a, uint64_t b, uint64_t most)
+{
+    return a - b < most || b - a < most;
+}
+
 #endif

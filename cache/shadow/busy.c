@@ -23,7 +23,7 @@ struct entry {
 
 static int is_recent(const struct entry *e, uint64_t now)
 {
-    return now - e->at_ns < RECENT_NS;
+    return xh_is_near(now, e->at_ns, RECENT_NS);
 }
 
 /* Returns the index of this process's entry, or of a free one. A pid would not do: in each pid namespace the first

@@ -88,7 +88,7 @@ unsigned xh_shadow_readers(struct xh_shadow *s)
 }
 
 /* Words of the live part by which one process at a time tells that it is doing something: milliseconds of the node's
- * clock, then the slot; 0: no process. Any value is sound: a time too long ago, or in the future, does not count. */
+ * clock, then the slot; 0: no process. Any value is sound: a time too long ago, or as far in the future, does not count. */
 #define WAITING_MS 100u
 #define WALKING_MS 300u /* longer, as a walker says nothing while it waits for its transfers */
 #define SAID_AGAIN_MS 4u
@@ -107,7 +107,7 @@ static uint64_t voice(const struct xh_shadow *s)
 
 static int others_word(uint64_t was, uint64_t slot, uint64_t now, unsigned lasts_ms)
 {
-    return was && was % XH_SLOTS != slot && now - was / XH_SLOTS < lasts_ms;
+    return was && was % XH_SLOTS != slot && xh_is_near(now, was / XH_SLOTS, lasts_ms);
 }
 
 /* Writes this process into |*word|, whose value was |was|, perhaps another process's. */

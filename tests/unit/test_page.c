@@ -1573,6 +1573,23 @@ Test(page, who_fetches_whatever_file_is_counted, .timeout = 60)
     xh_shadow_close(s);
 }
 
+Test(page, who_notes_itself_while_another_counts_is_counted)
+{
+    struct xh_shadow *s = open_shadow(10 * PAGE);
+    char path[200];
+    uint64_t other[2] = {xh_now_ns() + 1000000000, 77}; /* as if it was written after this process looked at its clock */
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/busy", dir);
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    cr_assert_geq(fd, 0);
+    cr_assert_eq(pwrite(fd, other, sizeof other, 5 * sizeof other), sizeof other);
+    cr_expect_eq(xh_shadow_busy(s), 2);
+    other[0] = UINT64_MAX; /* scribbled over */
+    cr_assert_eq(pwrite(fd, other, sizeof other, 5 * sizeof other), sizeof other);
+    close(fd);
+    count_until(s, 1, 2);
+    xh_shadow_close(s);
+}
+
 static int wait_for_turn(void *pipe_end)
 {
     struct xh_turn t;
@@ -2024,6 +2041,9 @@ Test(page, one_process_walks_for_all, .timeout = 60)
     cr_expect_eq(others, 0, "as long as it is busy it says so");
     sleep_ms(350);
     cr_expect_eq(xh_shadow_walks(s, 1), 1);
+    uint64_t another = (xh_owner_slot(atomic_load(&s->owner)) + 1) % XH_SLOTS;
+    atomic_store(&s->live->walking, (xh_now_ns() / 1000000 + 200) * XH_SLOTS + another); /* since this one looked */
+    cr_expect_eq(xh_shadow_walks(s, 1), 0);
     atomic_store(&s->live->walking, UINT64_MAX); /* scribbled over */
     cr_expect_eq(xh_shadow_walks(s, 1), 1);
     xh_shadow_close(s);
