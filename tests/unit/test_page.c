@@ -1577,7 +1577,7 @@ Test(page, who_notes_itself_while_another_counts_is_counted)
 {
     struct xh_shadow *s = open_shadow(10 * PAGE);
     char path[200];
-    uint64_t other[2] = {xh_now_ns() + 1000000000, 77}; /* as if it was written after this process looked at its clock */
+    uint64_t other[2] = {xh_now_ns() + 1000000000, 77}; /* written after the look at the clock */
     snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/busy", dir);
     int fd = open(path, O_RDWR | O_CREAT, 0600);
     cr_assert_geq(fd, 0);
