@@ -151,26 +151,25 @@ static void queue_whole(struct block *b)
         memcpy(next->bytes, b->bytes + (to - b->from), rest);
         next->end = b->end;
     }
-    passed_over(b->d, next ? 0 : rest);
-    b->end = to;
+    b->end = next ? to : b->end;
     put_in_queue(b);
 }
 
-/* The open block that goes on at |off|; NULL: none. */
+/* The open block that has |off|, or goes on there; NULL: none. */
 static struct block *block_at(const struct xh_disk *d, uint64_t off)
 {
     struct block *b;
     DL_FOREACH (opened, b)
-        if (b->d == d && b->end == off)
+        if (b->d == d && b->from <= off && off <= b->end)
             return b;
     return NULL;
 }
 
-/* The piece that begins at |from|, or ends at |end|; NULL: none. */
-static struct piece *piece_at(const struct xh_disk *d, uint64_t from, uint64_t end)
+/* The piece that has |off|, or with |ends| goes on there; NULL: none. |off| is no page's beginning. */
+static struct piece *piece_at(const struct xh_disk *d, uint64_t off, int ends)
 {
     for (struct piece *p = pieces; p < pieces + PIECES_MOST; p++)
-        if (p->d == d && (p->from == from || p->end == end))
+        if (p->d == d && p->from <= off && off < p->end + (ends != 0))
             return p;
     return NULL;
 }
@@ -199,23 +198,30 @@ static struct piece *piece_new(void)
 /* Keeps [off, off + len), of one page, until the beginning of that page comes. */
 static void keep_piece(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len)
 {
-    struct piece *p = piece_at(d, off, off);
-    if (!p || p->from == off) {
-        if (!p && !(p = piece_new())) {
+    struct piece *p = piece_at(d, off, 1);
+    if (!p) {
+        if (!(p = piece_new())) {
             passed_over(d, len);
             return;
         }
         *p = (struct piece){d, off, off};
     }
-    memcpy(bytes_of(p) + p->end % XH_PAGE_BYTES, data, len);
-    p->end += len;
+    if (off + len <= p->end)
+        return; /* it has come before */
+    memcpy(bytes_of(p) + off % XH_PAGE_BYTES, data, len);
+    p->end = off + len;
 }
 
-/* A file is closed: forgets its pieces. */
-static void forget_pieces(const struct xh_disk *d)
+/* A file is closed: moves its pieces to |out|, of PIECES_MOST. Returns how many. */
+static size_t take_pieces(const struct xh_disk *d, struct piece *out)
 {
+    size_t n = 0;
     for (struct piece *p = pieces; p < pieces + PIECES_MOST; p++)
-        p->d = p->d == d ? NULL : p->d;
+        if (p->d == d) {
+            out[n++] = *p;
+            p->d = NULL;
+        }
+    return n;
 }
 
 /* [off, off + len) lies in one block. */
@@ -230,23 +236,24 @@ static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t le
             keep_piece(d, off, data, skip < len ? skip : len);
         if (skip >= len)
             return;
-        if (nopened >= OPEN_MOST) { /* the oldest, perhaps with a part of a page, which is not written */
-            passed_over(opened->d, opened->end - whole_end(opened));
-            put_in_queue(opened);
-        }
-        b = block_new(d, off + skip, meta);
+        if (nopened >= OPEN_MOST)
+            put_in_queue(opened); /* the oldest, perhaps with a part of a page, which is not written */
+        off += skip;
         data += skip;
         len -= skip;
+        b = block_new(d, off, meta);
     }
     if (!b) {
         passed_over(d, len);
         return;
     }
-    memcpy(b->bytes + (b->end - b->from), data, len);
-    b->end += len;
+    if (off + len <= b->end)
+        return; /* it has come before */
+    memcpy(b->bytes + (off - b->from), data, len);
+    b->end = off + len;
     b->touched_ns = xh_now_ns();
-    while (b->end % XH_PAGE_BYTES && (p = piece_at(d, b->end, UINT64_MAX)) != NULL) {
-        memcpy(b->bytes + (b->end - b->from), bytes_of(p) + p->from % XH_PAGE_BYTES, (size_t)(p->end - p->from));
+    while (b->end % XH_PAGE_BYTES && (p = piece_at(d, b->end, 0)) != NULL) {
+        memcpy(b->bytes + (b->end - b->from), bytes_of(p) + b->end % XH_PAGE_BYTES, (size_t)(p->end - b->end));
         b->end = p->end;
         p->d = NULL;
         met = 1;
@@ -257,6 +264,16 @@ static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t le
 }
 
 /* ---- the thread */
+
+/* Counts a part of a page that is not written. Another transfer may have brought all of the page. Without the lock. */
+static void part_lost(struct xh_disk *d, uint64_t from, uint64_t end)
+{
+    if (from == end || xh_shadow_peek(d->store, from / XH_PAGE_BYTES) == XH_CLAIM_READY)
+        return;
+    xh_trace(XH_T_SHADOW, "disk-part", "off=%llu bytes=%llu", (unsigned long long)from,
+             (unsigned long long)(end - from));
+    passed_over(d, end - from);
+}
 
 /* Claims page |p|. A claim that a process left which has died, perhaps in another boot, is taken over. */
 static enum xh_claim claim(struct xh_shadow *s, uint64_t p, int meta)
@@ -279,8 +296,9 @@ static void write_pages(struct xh_disk *d, uint64_t from, uint64_t to, const uin
         for (n = 0; p + n < end && (c = claim(s, p + n, meta)) == XH_CLAIM_MINE;)
             n++;
         bytes = (p + n) * XH_PAGE_BYTES < to ? n * XH_PAGE_BYTES : to - off;
-        if (n == 0 && c == XH_CLAIM_NONE) {
-            passed_over(d, XH_PAGE_BYTES);
+        if (n == 0 && (c == XH_CLAIM_NONE || c == XH_CLAIM_BUSY)) {
+            xh_trace(XH_T_SHADOW, "disk-unclaimed", "off=%llu claim=%d", (unsigned long long)off, (int)c);
+            passed_over(d, off + XH_PAGE_BYTES < to ? XH_PAGE_BYTES : to - off);
         } else if (n && xh_shadow_fill(s, off, data + (off - from), (size_t)bytes)) {
             xh_shadow_abandon(s, p, n);
             passed_over(d, bytes);
@@ -316,6 +334,7 @@ static void *run(void *unused)
         DL_DELETE(queue, b);
         pthread_mutex_unlock(&lock);
         write_pages(b->d, b->from, whole_end(b), b->bytes, b->meta);
+        part_lost(b->d, whole_end(b), b->end);
         pthread_mutex_lock(&lock);
         writing = NULL;
         stands = 0;
@@ -395,6 +414,8 @@ void xh_write_behind_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, 
         data += n;
         len -= n;
     }
+    if (!running)
+        passed_over(d, len);
     pthread_mutex_unlock(&lock);
 }
 
@@ -420,6 +441,7 @@ static void give_up(struct xh_disk *d)
 void xh_write_behind_flush(struct xh_disk *d)
 {
     struct block *b, *next;
+    struct piece left[PIECES_MOST];
     pthread_mutex_lock(&lock);
     uint64_t until = xh_now_ns() + (stands ? 0 : XH_WRITE_BEHIND_CLOSE_MS * UINT64_C(1000000));
     DL_FOREACH_SAFE (opened, b, next)
@@ -431,8 +453,10 @@ void xh_write_behind_flush(struct xh_disk *d)
         stands = 1;
         give_up(d);
     }
-    forget_pieces(d);
+    size_t n = take_pieces(d, left);
     pthread_mutex_unlock(&lock);
+    for (size_t i = 0; i < n; i++)
+        part_lost(d, left[i].from, left[i].end);
 }
 
 void xh_write_behind_close(struct xh_disk *d)

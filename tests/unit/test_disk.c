@@ -120,7 +120,67 @@ Test(disk, what_comes_in_pieces_side_by_side_is_there_whole)
     }
 }
 
-Test(disk, what_came_in_part_is_not_there)
+/* As when a load is cut, and brings the beginning of its next stripe all the same, before another load brings that; or
+ * when a request is sent twice. */
+Test(disk, what_comes_twice_in_part_is_there_whole)
+{
+    const uint64_t size = 2 * MIB;
+    for (uint64_t k = 0; k < 4; k++) {
+        char validator[20];
+        snprintf(validator, sizeof validator, "etag:\"%d\"", (int)k);
+        struct xh_disk *d = open_of(validator, size);
+        uint64_t at = 5 * PAGE + 700; /* where two stripes meet */
+        if (k % 2 == 0)
+            keep(d, 0, (size_t)at);
+        keep(d, at, 300); /* and no more of it */
+        keep(d, at, k < 2 ? 100 : 1000);
+        keep(d, at + (k < 2 ? 100 : 1000), (size_t)(size - at) - (k < 2 ? 100 : 1000));
+        if (k % 2)
+            keep(d, 0, (size_t)at);
+        xh_disk_flush(d);
+        cr_expect(reads(d, 0, (size_t)size), "case %d", (int)k);
+        cr_expect_eq(stats_of(d).bytes_disk_stored, size, "case %d", (int)k);
+        cr_expect_eq(stats_of(d).bytes_disk_passed, 0, "case %d", (int)k);
+        xh_disk_close(d);
+    }
+}
+
+/* Each lane brings a stretch that overlaps those beside it, or gives up within it where another has brought the rest. */
+Test(disk, what_lanes_bring_that_overlap_is_there_whole)
+{
+    enum { LANES = 7 };
+    const uint64_t size = 4 * MIB + 1234, stripe = 50003;
+    for (unsigned seed = 1; seed <= 8; seed++) {
+        char validator[20];
+        snprintf(validator, sizeof validator, "etag:\"%u\"", seed);
+        struct xh_disk *d = open_of(validator, size);
+        uint64_t at[LANES] = {0}, end[LANES] = {0}, next = 0;
+        for (int busy = 1; busy;) {
+            int k = rand_r(&seed) % LANES;
+            if (at[k] == end[k] && next < size) {
+                uint64_t back = (uint64_t)rand_r(&seed) % 9000, on = (uint64_t)rand_r(&seed) % 9000;
+                at[k] = next < back ? 0 : next - back;
+                next = next + stripe < size ? next + stripe : size;
+                end[k] = next + on < size ? next + on : size;
+            }
+            uint64_t n = (uint64_t)rand_r(&seed) % 6000 + 1;
+            n = n < end[k] - at[k] ? n : end[k] - at[k];
+            if (n)
+                keep(d, at[k], (size_t)n);
+            at[k] += n;
+            busy = next < size;
+            for (int i = 0; i < LANES; i++)
+                busy |= at[i] < end[i];
+        }
+        xh_disk_flush(d);
+        cr_expect(reads(d, 0, (size_t)size));
+        cr_expect_eq(stats_of(d).bytes_disk_stored, size);
+        cr_expect_eq(stats_of(d).bytes_disk_passed, 0);
+        xh_disk_close(d);
+    }
+}
+
+Test(disk, what_came_in_part_is_not_there_and_is_counted)
 {
     struct xh_disk *d = open_of(VALIDATOR, MIB);
     keep(d, 100, 2 * PAGE);        /* page 1 alone is whole */
@@ -129,6 +189,14 @@ Test(disk, what_came_in_part_is_not_there)
     xh_disk_flush(d);
     for (uint64_t p = 0; p < MIB / PAGE; p++)
         cr_expect_eq(reads(d, p * PAGE, PAGE), p == 1 || p == MIB / PAGE - 1, "page %d", (int)p);
+    cr_expect_eq(stats_of(d).bytes_disk_stored, 2 * PAGE);
+    cr_expect_eq(stats_of(d).bytes_disk_passed, (PAGE - 100) + 100 + (PAGE - 1));
+    keep(d, 8 * PAGE, PAGE - 1); /* once more: then all of it comes */
+    keep(d, 8 * PAGE, PAGE);
+    keep(d, 9 * PAGE, PAGE);
+    xh_disk_flush(d);
+    cr_expect(reads(d, 8 * PAGE, 2 * PAGE));
+    cr_expect_eq(stats_of(d).bytes_disk_passed, 2 * PAGE - 1, "what came after all is not counted");
     xh_disk_close(d);
 }
 
