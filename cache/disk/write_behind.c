@@ -1,8 +1,9 @@
 /* What comes from the origin goes to the disk: into blocks of memory, and from there by one thread of the process.
  *
  * A block is a run of bytes that begins at a page and ends at BLOCK_BYTES' next multiple. It is open while it waits
- * for the bytes that follow, then queued, then written. Where transfers meet within a page, what came first of its end
- * waits apart (struct piece). Blocks that nothing was added to for a while go with the whole pages that they have.
+ * for the bytes that follow, then queued with whole pages, then written. Where transfers meet within a page, what came
+ * of it waits apart (struct piece). Blocks that nothing was added to for a while are queued as they are, and so is the
+ * oldest of too many: a connection that is ahead of the others leaves one behind each stripe.
  *
  * Invariants
  * 1. An engine thread that brings bytes copies them and takes the lock, no more. All that may wait for the disk is done
@@ -29,6 +30,7 @@
 #define BLOCK_BYTES (64u << 10)  /* one write; 64 KiB to 1 MiB take the same of the processor (docs/decisions.md) */
 #define OPEN_MOST 128u           /* open blocks: more than connections bring side by side; 8 MiB */
 #define PIECES_MOST 256u         /* some for each connection; they are replaced in turn */
+#define BUSY_MS 100              /* a page that another process writes for longer counts as passed over */
 #define STALE_NS 1000000000u     /* after so long without more bytes an open block is written as it is */
 
 struct block {
@@ -41,7 +43,8 @@ struct block {
     uint8_t bytes[];
 };
 
-/* A piece of a page whose beginning has not come: it comes last where two transfers meet in a page. */
+/* A piece of a page, where two transfers meet in it: its end, before its beginning has come; or its beginning, once its
+ * block is queued. */
 struct piece {
     struct xh_disk *d; /* NULL: none */
     uint64_t from, end;
@@ -125,36 +128,6 @@ static uint64_t whole(const struct xh_disk *d, uint64_t end)
     return end == d->size ? end : end / XH_PAGE_BYTES * XH_PAGE_BYTES;
 }
 
-/* Where the whole pages of |b| end. */
-static uint64_t whole_end(const struct block *b)
-{
-    return whole(b->d, b->end);
-}
-
-static void put_in_queue(struct block *b)
-{
-    DL_DELETE(opened, b);
-    nopened--;
-    b = block_shrink(b);
-    DL_APPEND(queue, b);
-    pthread_cond_signal(&work);
-}
-
-/* Queues the whole pages of the open block |b|. What it has of one more page stays open, where there is room for it. */
-static void queue_whole(struct block *b)
-{
-    uint64_t to = whole_end(b), rest = b->end - to;
-    if (to == b->from)
-        return;
-    struct block *next = rest ? block_new(b->d, to, b->meta) : NULL;
-    if (next) {
-        memcpy(next->bytes, b->bytes + (to - b->from), rest);
-        next->end = b->end;
-    }
-    b->end = next ? to : b->end;
-    put_in_queue(b);
-}
-
 /* The open block that has |off|, or goes on there; NULL: none. */
 static struct block *block_at(const struct xh_disk *d, uint64_t off)
 {
@@ -165,11 +138,12 @@ static struct block *block_at(const struct xh_disk *d, uint64_t off)
     return NULL;
 }
 
-/* The piece that has |off|, or with |ends| goes on there; NULL: none. |off| is no page's beginning. */
-static struct piece *piece_at(const struct xh_disk *d, uint64_t off, int ends)
+/* The piece that has |off|, or with |goes_on| goes on there in the same page; NULL: none. */
+static struct piece *piece_at(const struct xh_disk *d, uint64_t off, int goes_on)
 {
+    uint64_t least_end = off + !(goes_on && off % XH_PAGE_BYTES);
     for (struct piece *p = pieces; p < pieces + PIECES_MOST; p++)
-        if (p->d == d && p->from <= off && off < p->end + (ends != 0))
+        if (p->d == d && p->from <= off && p->end >= least_end)
             return p;
     return NULL;
 }
@@ -180,7 +154,7 @@ static uint8_t *bytes_of(const struct piece *p)
 }
 
 /* A piece to be filled, or NULL without memory. Replaces one where none is free: when blocks had no room, or a transfer
- * ended early, the beginnings of some never come. */
+ * ended early, the rest of some never comes. */
 static struct piece *piece_new(void)
 {
     if (!piece_bytes && !(piece_bytes = malloc(PIECES_MOST * sizeof *piece_bytes)))
@@ -195,10 +169,33 @@ static struct piece *piece_new(void)
     return p;
 }
 
-/* Keeps [off, off + len), of one page, until the beginning of that page comes. */
-static void keep_piece(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len)
+static void queue_up(struct block *b)
 {
-    struct piece *p = piece_at(d, off, 1);
+    DL_DELETE(opened, b);
+    nopened--;
+    b = block_shrink(b);
+    DL_APPEND(queue, b);
+    pthread_cond_signal(&work);
+}
+
+/* All of its page has come to the piece |p|. */
+static void queue_piece(struct piece *p, int meta)
+{
+    struct block *b = block_new(p->d, p->from, meta);
+    if (b) {
+        memcpy(b->bytes, bytes_of(p), (size_t)(p->end - p->from));
+        b->end = p->end;
+        queue_up(b);
+    } else {
+        passed_over(p->d, p->end - p->from);
+    }
+    p->d = NULL;
+}
+
+/* Keeps [off, off + len), of one page, until the rest of that page comes. */
+static void keep_piece(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
+{
+    struct piece *p = piece_at(d, off, 1), *next;
     if (!p) {
         if (!(p = piece_new())) {
             passed_over(d, len);
@@ -210,6 +207,24 @@ static void keep_piece(struct xh_disk *d, uint64_t off, const uint8_t *data, siz
         return; /* it has come before */
     memcpy(bytes_of(p) + off % XH_PAGE_BYTES, data, len);
     p->end = off + len;
+    while (p->end % XH_PAGE_BYTES && (next = piece_at(d, p->end, 0)) != NULL) {
+        memcpy(bytes_of(p) + p->end % XH_PAGE_BYTES, bytes_of(next) + p->end % XH_PAGE_BYTES,
+               (size_t)(next->end - p->end));
+        p->end = next->end;
+        next->d = NULL;
+    }
+    if (p->from % XH_PAGE_BYTES == 0 && whole(d, p->end) == p->end)
+        queue_piece(p, meta);
+}
+
+/* Queues the open block |b|. What it has of one more page becomes a piece. */
+static void put_in_queue(struct block *b)
+{
+    uint64_t to = whole(b->d, b->end);
+    if (to < b->end)
+        keep_piece(b->d, to, b->bytes + (to - b->from), (size_t)(b->end - to), b->meta);
+    b->end = to;
+    queue_up(b);
 }
 
 /* A file is closed: moves its pieces to |out|, of PIECES_MOST. Returns how many. */
@@ -233,11 +248,11 @@ static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t le
     if (!b) { /* from the next page on: of this one the beginning is missing */
         size_t skip = (size_t)(-off % XH_PAGE_BYTES);
         if (skip)
-            keep_piece(d, off, data, skip < len ? skip : len);
+            keep_piece(d, off, data, skip < len ? skip : len, meta);
         if (skip >= len)
             return;
         if (nopened >= OPEN_MOST)
-            put_in_queue(opened); /* the oldest, perhaps with a part of a page, which is not written */
+            put_in_queue(opened); /* the oldest */
         off += skip;
         data += skip;
         len -= skip;
@@ -268,18 +283,19 @@ static void keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t le
 /* Counts a part of a page that is not written. Another transfer may have brought all of the page. Without the lock. */
 static void part_lost(struct xh_disk *d, uint64_t from, uint64_t end)
 {
-    if (from == end || xh_shadow_peek(d->store, from / XH_PAGE_BYTES) == XH_CLAIM_READY)
+    if (xh_shadow_peek(d->store, from / XH_PAGE_BYTES) == XH_CLAIM_READY)
         return;
     xh_trace(XH_T_SHADOW, "disk-part", "off=%llu bytes=%llu", (unsigned long long)from,
              (unsigned long long)(end - from));
     passed_over(d, end - from);
 }
 
-/* Claims page |p|. A claim that a process left which has died, perhaps in another boot, is taken over. */
-static enum xh_claim claim(struct xh_shadow *s, uint64_t p, int meta)
+/* Claims page |p|. A claim that a process left which has died, perhaps in another boot, is taken over. For others
+ * |wait_ms| at most: another process is writing the page, or it is being evicted. */
+static enum xh_claim claim(struct xh_shadow *s, uint64_t p, int meta, int wait_ms)
 {
     enum xh_claim c = xh_shadow_claim(s, p, meta, NULL);
-    if (c == XH_CLAIM_BUSY && xh_shadow_wait(s, p, 0, NULL) == 0)
+    if (c == XH_CLAIM_BUSY && xh_shadow_doze(s, p, wait_ms, NULL) == 0)
         c = xh_shadow_claim(s, p, meta, NULL);
     return c;
 }
@@ -293,7 +309,8 @@ static void write_pages(struct xh_disk *d, uint64_t from, uint64_t to, const uin
     for (uint64_t p = from / XH_PAGE_BYTES; p < end; p += n + (n == 0)) {
         uint64_t off = p * XH_PAGE_BYTES, bytes;
         enum xh_claim c = XH_CLAIM_MINE;
-        for (n = 0; p + n < end && (c = claim(s, p + n, meta)) == XH_CLAIM_MINE;)
+        /* Who has claims waits for nobody: else two processes might wait for each other. */
+        for (n = 0; p + n < end && (c = claim(s, p + n, meta, n ? 0 : BUSY_MS)) == XH_CLAIM_MINE;)
             n++;
         bytes = (p + n) * XH_PAGE_BYTES < to ? n * XH_PAGE_BYTES : to - off;
         if (n == 0 && (c == XH_CLAIM_NONE || c == XH_CLAIM_BUSY)) {
@@ -316,7 +333,7 @@ static void queue_stale(void)
     uint64_t now = xh_now_ns();
     DL_FOREACH_SAFE (opened, b, next)
         if (now - b->touched_ns >= STALE_NS)
-            queue_whole(b);
+            put_in_queue(b);
 }
 
 static void *run(void *unused)
@@ -333,8 +350,7 @@ static void *run(void *unused)
         struct block *b = writing = queue;
         DL_DELETE(queue, b);
         pthread_mutex_unlock(&lock);
-        write_pages(b->d, b->from, whole_end(b), b->bytes, b->meta);
-        part_lost(b->d, whole_end(b), b->end);
+        write_pages(b->d, b->from, b->end, b->bytes, b->meta);
         pthread_mutex_lock(&lock);
         writing = NULL;
         stands = 0;
@@ -446,7 +462,7 @@ void xh_write_behind_flush(struct xh_disk *d)
     uint64_t until = xh_now_ns() + (stands ? 0 : XH_WRITE_BEHIND_CLOSE_MS * UINT64_C(1000000));
     DL_FOREACH_SAFE (opened, b, next)
         if (b->d == d)
-            put_in_queue(b); /* with a part of a page, which is not written */
+            put_in_queue(b);
     while (d->blocks && xh_cond_wait_until(&done, &lock, until))
         ;
     if (d->blocks) {
