@@ -8,8 +8,10 @@
  * Invariants
  * 1. An engine thread that brings bytes copies them and takes the lock, no more. All that may wait for the disk is done
  *    by the writing thread: its claims too.
- * 2. Blocks have room for XH_WRITE_BEHIND_BYTES at most. When they are full, bytes are passed over and counted: the
- *    link is faster than the disk.
+ * 2. Blocks have room for XH_WRITE_BEHIND_BYTES at most. When the link is faster than the disk, data is passed over by
+ *    regions of the file, and counted: each hole is a request to the next reader, and many small ones, beside what the
+ *    disk has, cost more than the disk saves. Regions that begin while there is little room are passed over as a whole,
+ *    until there is much again. What finds no room all the same is passed over as it comes.
  * 3. A block has a reference to its struct xh_disk, so the file may be closed before it is written.
  * 4. A fork's child has no blocks: they are its parent's to write.
  *
@@ -30,6 +32,11 @@
 #define BLOCK_BYTES (64u << 10)  /* one write; 64 KiB to 1 MiB take the same of the processor (docs/decisions.md) */
 #define OPEN_MOST 128u           /* open blocks: more than connections bring side by side; 8 MiB */
 #define PIECES_MOST 256u         /* some for each connection; they are replaced in turn */
+#define REGION_BYTES (16u << 20) /* passed over as a whole */
+#define REGIONS 64u              /* that are remembered: more than a stream's connections are in at a time */
+#define REGION_NS 1000000000u    /* a slow link's region is not passed over for longer, as there may be room again */
+#define FULL_BYTES (XH_WRITE_BEHIND_BYTES / 4 * 3) /* from so much on that waits, regions that begin are passed over */
+#define FREE_BYTES (XH_WRITE_BEHIND_BYTES / 4)     /* until it is so much */
 #define BUSY_MS 100              /* a page that another process writes for longer counts as passed over */
 #define STALE_NS 1000000000u     /* after so long without more bytes an open block is written as it is */
 
@@ -50,6 +57,13 @@ struct piece {
     uint64_t from, end;
 };
 
+/* Whether the region |index| of a file is passed over. */
+struct region {
+    const struct xh_disk *d; /* NULL: none */
+    uint64_t index, until_ns;
+    int passed;
+};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work, done; /* there is something to write; a block was written, or given up */
 static struct block *opened, *queue;
@@ -61,6 +75,8 @@ static int stands;            /* a file was closed in vain, and nothing was writ
 static struct piece pieces[PIECES_MOST];
 static uint8_t (*piece_bytes)[XH_PAGE_BYTES]; /* as many; apart, as all pieces are looked through. NULL: none yet */
 static unsigned next_piece;   /* which is replaced next */
+static int full;              /* regions that begin are passed over */
+static struct region regions[REGIONS]; /* at their index modulo REGIONS */
 
 /* ---- blocks. The lock is held. */
 
@@ -227,10 +243,25 @@ static void put_in_queue(struct block *b)
     queue_up(b);
 }
 
-/* A file is closed: moves its pieces to |out|, of PIECES_MOST. Returns how many. */
+/* Whether the region of |off| is passed over: as was decided when it began. */
+static int is_passed(const struct xh_disk *d, uint64_t off)
+{
+    uint64_t index = off / REGION_BYTES, now = xh_now_ns();
+    struct region *r = &regions[index % REGIONS];
+    if (r->d != d || r->index != index || now >= r->until_ns) {
+        full = held_bytes > (full ? FREE_BYTES : FULL_BYTES);
+        *r = (struct region){d, index, now + REGION_NS, full};
+    }
+    return r->passed;
+}
+
+/* A file is closed: forgets its regions, as another one may come to lie at |d|, and moves its pieces to |out|, of
+ * PIECES_MOST. Returns how many. */
 static size_t take_pieces(const struct xh_disk *d, struct piece *out)
 {
     size_t n = 0;
+    for (struct region *r = regions; r < regions + REGIONS; r++)
+        r->d = r->d == d ? NULL : r->d;
     for (struct piece *p = pieces; p < pieces + PIECES_MOST; p++)
         if (p->d == d) {
             out[n++] = *p;
@@ -395,6 +426,8 @@ static void after_fork_child(void)
     }
     opened = queue = writing = NULL;
     memset(pieces, 0, sizeof pieces);
+    memset(regions, 0, sizeof regions);
+    full = 0;
     nopened = 0;
     held_bytes = 0;
     running = stands = 0;
@@ -425,7 +458,10 @@ void xh_write_behind_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, 
     while (running && len) {
         uint64_t left = BLOCK_BYTES - off % BLOCK_BYTES;
         size_t n = left < len ? (size_t)left : len;
-        keep(d, off, data, n, meta);
+        if (!meta && is_passed(d, off)) /* metadata is little, and nothing is read without it */
+            passed_over(d, n);
+        else
+            keep(d, off, data, n, meta);
         off += n;
         data += n;
         len -= n;

@@ -145,7 +145,7 @@ Test(disk, what_comes_twice_in_part_is_there_whole)
     }
 }
 
-/* Each lane brings a stretch that overlaps those beside it, or gives up within it where another has brought the rest. */
+/* Each lane brings a stretch that overlaps those beside it. */
 Test(disk, what_lanes_bring_that_overlap_is_there_whole)
 {
     enum { LANES = 7 };
@@ -305,6 +305,41 @@ Test(disk, what_was_passed_over_costs_no_page_that_comes_later)
     }
     xh_disk_flush(d);
     cr_expect(reads(d, 120 * MIB, 8 * 50000 / PAGE * PAGE));
+    xh_disk_close(d);
+}
+
+/* Each hole costs the next reader a request: where the disk is slower than the link, they are few, however many
+ * connections bring the file side by side. */
+Test(disk, what_is_passed_over_lies_together)
+{
+    enum { LANES = 8 };
+    const uint64_t size = 160 * MIB, stripe = MIB / 2 + 3, chunk = 16000;
+    struct xh_disk *d = open_of(VALIDATOR, size);
+    pthread_mutex_lock(&xh_shadow_lock); /* the disk stands still */
+    for (uint64_t round = 0; round < size; round += LANES * stripe)
+        for (uint64_t at = 0; at < stripe; at += chunk)
+            for (uint64_t lane = 0; lane < LANES; lane++) {
+                uint64_t off = round + lane * stripe + at, len = stripe - at < chunk ? stripe - at : chunk;
+                if (off < size)
+                    keep(d, off, (size_t)(size - off < len ? size - off : len));
+            }
+    pthread_mutex_unlock(&xh_shadow_lock);
+    struct xh_stats s;
+    do { /* a slow disk takes longer than closing the file would wait */
+        usleep(1000);
+        s = stats_of(d);
+    } while (s.bytes_disk_stored + s.bytes_disk_passed < size - MIB);
+    xh_disk_flush(d);
+    s = stats_of(d);
+    cr_expect_eq(s.bytes_disk_stored + s.bytes_disk_passed, size);
+    cr_expect_gt(s.bytes_disk_stored, 32 * MIB);
+    cr_expect_gt(s.bytes_disk_passed, 80 * MIB);
+    int holes = 0;
+    for (uint64_t p = 0, was = 1, is; p < size / PAGE; p++, was = is) {
+        is = (uint64_t)xh_disk_has(d, p);
+        holes += was && !is;
+    }
+    cr_expect_eq(holes, 1, "%d", holes);
     xh_disk_close(d);
 }
 
