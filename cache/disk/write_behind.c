@@ -76,7 +76,7 @@ static struct piece pieces[PIECES_MOST];
 static uint8_t (*piece_bytes)[XH_PAGE_BYTES]; /* as many; apart, as all pieces are looked through. NULL: none yet */
 static unsigned next_piece;   /* which is replaced next */
 static int full;              /* regions that begin are passed over */
-static struct region regions[REGIONS]; /* at their index modulo REGIONS */
+static struct region regions[REGIONS]; /* each has its place, and replaces what is there */
 
 /* ---- blocks. The lock is held. */
 
@@ -247,7 +247,7 @@ static void put_in_queue(struct block *b)
 static int is_passed(const struct xh_disk *d, uint64_t off)
 {
     uint64_t index = off / REGION_BYTES, now = xh_now_ns();
-    struct region *r = &regions[index % REGIONS];
+    struct region *r = &regions[(index + (uintptr_t)d / sizeof *d) % REGIONS]; /* files begin at different places */
     if (r->d != d || r->index != index || now >= r->until_ns) {
         full = held_bytes > (full ? FREE_BYTES : FULL_BYTES);
         *r = (struct region){d, index, now + REGION_NS, full};
