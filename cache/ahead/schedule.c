@@ -114,7 +114,9 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     xh_keep_ahead(f, &k);
     uint64_t seen = r.off;
     int follows = xh_stage_streams_to(f, r.off);
-    if (stream_end > r.off && (follows || p->after || xh_policy_streams(&k, in_turns(p, stream_end - r.off) + p->more)))
+    /* While all connections bring what was dealt to them, a stream would begin over the few that are done. */
+    if (stream_end > r.off && !xh_fetch_wide_flying(f) &&
+        (follows || p->after || xh_policy_streams(&k, in_turns(p, stream_end - r.off) + p->more)))
         seen = xh_stage_stream(f, r.off, stream_end, p->turns, p->after);
     if (seen == XH_STREAM_LATER)
         return r.off;

@@ -56,6 +56,11 @@ void xh_flights_free(struct xh_flights *fl)
     pthread_mutex_destroy(&fl->lock);
 }
 
+unsigned xh_fetch_wide_flying(const struct xh_file *f)
+{
+    return atomic_load_explicit(&f->flights->wide, memory_order_relaxed);
+}
+
 unsigned xh_fetch_meta_flying(const struct xh_file *f)
 {
     return atomic_load_explicit(&f->flights->meta, memory_order_relaxed);
@@ -232,6 +237,8 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
             drop_claims(fe, i);
     if (!op)
         xh_flow_fly(fe->f, -(int64_t)fe->bytes);
+    if (t->full)
+        atomic_fetch_sub_explicit(&fe->f->flights->wide, 1, memory_order_relaxed);
     if (fe->meta) {
         unsigned were = atomic_fetch_sub_explicit(&fe->f->flights->meta, 1, memory_order_relaxed);
         assert(were > 0);
@@ -384,6 +391,8 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
     } else {
         xh_flow_fly(f, (int64_t)bytes);
     }
+    if (b->wide && b->plan.dealt)
+        atomic_fetch_add_explicit(&f->flights->wide, (unsigned)n, memory_order_relaxed);
     if (meta) {
         atomic_fetch_add_explicit(&f->flights->meta, (unsigned)n, memory_order_relaxed);
         atomic_fetch_add_explicit(&f->flights->meta_asked, bytes, memory_order_relaxed);
@@ -402,6 +411,8 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
     } else {
         xh_flow_fly(f, -(int64_t)bytes);
     }
+    if (b->wide && b->plan.dealt)
+        atomic_fetch_sub_explicit(&f->flights->wide, (unsigned)n, memory_order_relaxed);
     if (meta)
         atomic_fetch_sub_explicit(&f->flights->meta, (unsigned)n, memory_order_relaxed);
 err:

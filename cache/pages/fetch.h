@@ -16,6 +16,7 @@ struct xh_flights {
     pthread_mutex_t lock;   /* guards the lists; held while the origin's lock is taken */
     struct xh_fetch *first; /* for nobody yet */
     struct xh_fetch *reads; /* for reads that wait */
+    _Atomic unsigned wide;  /* transfers of what was dealt over all connections that are on their way */
     _Atomic unsigned meta;  /* transfers of metadata that are on their way */
     _Atomic uint64_t meta_asked; /* their bytes, and those of all before them */
 };
@@ -23,6 +24,9 @@ struct xh_flights {
 /* When the file is opened, and in a fork's child; free: nothing is on its way. */
 void xh_flights_init(struct xh_flights *fl);
 void xh_flights_free(struct xh_flights *fl);
+
+/* Transfers that were dealt over all connections, and are on their way. */
+unsigned xh_fetch_wide_flying(const struct xh_file *f);
 
 /* Transfers of metadata ahead that are on their way; and the bytes of all that were so far. */
 unsigned xh_fetch_meta_flying(const struct xh_file *f);
