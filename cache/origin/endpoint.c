@@ -362,13 +362,6 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
     return xh_control_has_to_wait(&load, &asked, most_for(e, r), xh_origin_object_connections(r->job->origin));
 }
 
-/* The file whose streams do not make way for |r|; NULL: none. What a file's stream stands still before is read before
- * what is fetched ahead behind it. */
-static const struct xh_origin *spared_by(const struct xh_request *r)
-{
-    return r->job->speculative ? r->job->origin : NULL;
-}
-
 /* Where |r| has to wait for nothing but the connections of streams, one that stands still makes way, if that is sooner.
  * Returns how long (ns) until it is worth looking again; UINT64_MAX: something else will have happened before. */
 static uint64_t make_way(struct xh_endpoint *e, const struct xh_request *r)
@@ -376,7 +369,7 @@ static uint64_t make_way(struct xh_endpoint *e, const struct xh_request *r)
     unsigned most = xh_origin_object_connections(r->job->origin), others = e->active - e->streams;
     if (e->streams == 0 || e->active < most || others >= most_for(e, r) || !is_worth_opening(e, r, 0))
         return UINT64_MAX;
-    uint64_t wait = xh_way_make(e, xh_link_opening_ns(&e->link), most, 1, spared_by(r));
+    uint64_t wait = xh_way_make(e, xh_link_opening_ns(&e->link), most, 1);
     return wait ? wait : UINT64_MAX;
 }
 
@@ -385,7 +378,7 @@ static void make_way_for_stream(struct xh_endpoint *e, const struct xh_request *
 {
     unsigned most = xh_origin_object_connections(r->job->origin);
     if (e->active > most)
-        xh_way_make(e, xh_link_opening_ns(&e->link), most, e->active - most, spared_by(r));
+        xh_way_make(e, xh_link_opening_ns(&e->link), most, e->active - most);
 }
 
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)

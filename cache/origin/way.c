@@ -75,16 +75,13 @@ unsigned xh_way_free(const struct xh_endpoint *e, double opening_ns, unsigned mo
     return gone;
 }
 
-uint64_t xh_way_make(const struct xh_endpoint *e, double opening_ns, unsigned most, unsigned wanted,
-                     const struct xh_origin *spared)
+uint64_t xh_way_make(const struct xh_endpoint *e, double opening_ns, unsigned most, unsigned wanted)
 {
     struct stream s[LOOKED_AT];
     unsigned n = streams_of(e, s), leaving = 0;
     uint64_t wait = 0;
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++)
         leaving += (unsigned)s[i].leaves;
-        s[i].stood = s[i].r->job->origin == spared ? 0 : s[i].stood;
-    }
     for (; leaving < wanted; leaving++) {
         struct stream *one = next(s, n, opening_ns, most, &wait);
         if (!one || wait)

@@ -9,14 +9,12 @@
 #include <stdint.h>
 
 struct xh_endpoint;
-struct xh_origin;
 
 /* How many streams of |e| would make way now, where opening a connection takes |opening_ns| and |most| may be open. */
 unsigned xh_way_free(const struct xh_endpoint *e, double opening_ns, unsigned most);
 
-/* Lets |wanted| of them make way, those that have stood for longest, but none of the file |spared| (NULL: any); those
- * that do already count. Returns 0, or how long (ns) until another one may; UINT64_MAX: none stands still. */
-uint64_t xh_way_make(const struct xh_endpoint *e, double opening_ns, unsigned most, unsigned wanted,
-                     const struct xh_origin *spared);
+/* Lets |wanted| of them make way, those that have stood for longest; those that do already count. Returns 0, or how
+ * long (ns) until another one may; UINT64_MAX: none stands still. */
+uint64_t xh_way_make(const struct xh_endpoint *e, double opening_ns, unsigned most, unsigned wanted);
 
 #endif

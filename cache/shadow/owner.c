@@ -88,7 +88,8 @@ unsigned xh_shadow_readers(struct xh_shadow *s)
 }
 
 /* Words of the live part by which one process at a time tells that it is doing something: milliseconds of the node's
- * clock, then the slot; 0: no process. Any value is sound: a time too long ago, or as far in the future, does not count. */
+ * clock, then the slot; 0: no process. Any value is sound: a time that is too long ago, or as far ahead, does not
+ * count. */
 #define WAITING_MS 100u
 #define WALKING_MS 300u /* longer, as a walker says nothing while it waits for its transfers */
 #define SAID_AGAIN_MS 4u

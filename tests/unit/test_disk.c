@@ -202,12 +202,15 @@ Test(disk, a_page_that_another_claim_has_is_waited_for_and_counted)
     struct xh_disk *d = open_of(VALIDATOR, MIB);
     cr_assert_eq(xh_shadow_claim(d->store, 3, 0, NULL), XH_CLAIM_MINE);
     cr_assert_eq(xh_shadow_claim(d->store, 9, 0, NULL), XH_CLAIM_MINE);
+    uint64_t begun = xh_now_ns();
     keep(d, 0, (size_t)MIB);
     xh_shadow_abandon(d->store, 9, 1);
+    int soon = xh_now_ns() - begun < 90000000; /* else page 9, too, may have been waited for in vain */
     xh_disk_flush(d);
     xh_shadow_abandon(d->store, 3, 1);
-    cr_expect_eq(stats_of(d).bytes_disk_passed, PAGE);
-    cr_expect_eq(stats_of(d).bytes_disk_stored, MIB - PAGE);
+    uint64_t passed = stats_of(d).bytes_disk_passed;
+    cr_expect(passed == PAGE || (!soon && passed == 2 * PAGE));
+    cr_expect_eq(stats_of(d).bytes_disk_stored, MIB - passed);
     cr_expect(!reads(d, 3 * PAGE, PAGE));
     xh_disk_close(d);
 }

@@ -2042,7 +2042,7 @@ Test(page, one_process_walks_for_all, .timeout = 60)
     sleep_ms(350);
     cr_expect_eq(xh_shadow_walks(s, 1), 1);
     uint64_t another = (xh_owner_slot(atomic_load(&s->owner)) + 1) % XH_SLOTS;
-    atomic_store(&s->live->walking, (xh_now_ns() / 1000000 + 200) * XH_SLOTS + another); /* since this one looked */
+    atomic_store(&s->live->walking, (xh_now_ns() / 1000000 + 290) * XH_SLOTS + another); /* since this one looked */
     cr_expect_eq(xh_shadow_walks(s, 1), 0);
     atomic_store(&s->live->walking, UINT64_MAX); /* scribbled over */
     cr_expect_eq(xh_shadow_walks(s, 1), 1);
