@@ -344,6 +344,10 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     struct batch *b = calloc(1, sizeof *b);
     if (b && wide)
         b->wide = xh_limits_wide(f, UINT64_MAX, &b->there);
+    if (b && op && op->all_of_dataset) {
+        b->wide = xh_limits_wide(f, op->bytes, &b->there);
+        b->wide = b->there < b->wide ? b->wide : 0; /* where all are open, those that are idle share it */
+    }
     if (!b || make_plan(f, op == NULL, meta, runs, b)) {
         free(b);
         return NULL;

@@ -1,8 +1,10 @@
 /* The stream and the origin as sources: what was fetched ahead in private memory, and what nobody brings. */
+#include "ahead/layouts.h"
 #include "ahead/sequence.h"
 #include "base/now.h"
 #include "object.h"
 #include "pages/fetch.h"
+#include "policy.h"
 #include "sources.h"
 #include "stream/stage.h"
 
@@ -21,6 +23,18 @@ static void hold(struct xh_read_op *op)
         }
 }
 
+/* 1 when |op| reads a large contiguous dataset from its first byte to its last. */
+static int is_all_of_dataset(const struct xh_read_op *op)
+{
+    struct xh_range r = {op->asked->off, op->asked->len};
+    if (op->bytes < XH_STREAM_LEAST_BYTES / 8) /* the least that is dealt to all connections */
+        return 0;
+    for (size_t i = 1; i < op->nasked && op->asked[i].off == r.off + r.len; i++)
+        r.len += op->asked[i].len;
+    struct xh_range all = xh_layouts_dataset(op->f, r);
+    return r.len == op->bytes && all.off == r.off && all.len == r.len;
+}
+
 /* Takes what the stage has, in private memory or on its way there, off the read's extents. */
 static int serve_staged(struct xh_read_op *op, struct xh_err *err)
 {
@@ -28,6 +42,7 @@ static int serve_staged(struct xh_read_op *op, struct xh_err *err)
     if (op->kind != XH_KIND_RAW || op->rounds || op->is_retry)
         return 0;
     op->served_by_stream = xh_sequence_lead(op->f, op->asked, op->nasked);
+    op->all_of_dataset = is_all_of_dataset(op);
     if (!op->reach) {
         here = xh_stage_take(op->f, op, &coming);
         op->served.ahead = op->staged = here + coming;
