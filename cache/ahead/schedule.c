@@ -249,6 +249,14 @@ int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window)
     return (copy && xh_stage_reach(copy, last.off + last.len, window)) || lost;
 }
 
+void xh_schedule_leave(struct xh_file *f)
+{
+    struct xh_file *copy = xh_compressed_file(f);
+    xh_stage_end(f);
+    if (copy)
+        xh_stage_end(copy);
+}
+
 void xh_schedule_recall(struct xh_file *f)
 {
     struct xh_file *copy = xh_compressed_file(f);

@@ -131,6 +131,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     p->turn = xh_siblings_turn(f);
     size_t k = xh_predict_seq(p, r, whole, window, f->size, want);
     xh_schedule_trace("ahead", want, k);
+    if (k && p->kind == XH_RUN_STRIDE && p->step - r.len >= r.len) /* or downwards */
+        xh_schedule_leave(f);
     if (p->kind == XH_RUN_UP)
         ahead_up(f, k ? want : NULL);
     else if (k)
