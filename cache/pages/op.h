@@ -43,8 +43,8 @@ struct xh_read_op {
     size_t nasked;
     uint64_t bytes;
     int keep; /* 0: what is fetched does not go to the shadow */
-    int all_of_dataset;    /* it reads a large contiguous dataset from its first byte to its last, and others may follow:
-                            * it opens connections for these, too */
+    int all_of_dataset;    /* it reads a large contiguous dataset from its first byte to its last, and others may
+                            * follow: it opens connections for these, too */
     int served_by_stream;  /* its stream brings what is read: see xh_sequence_lead */
     int take; /* what is claimed for later, and comes too late for it, it takes */
     uint64_t staged;                  /* bytes that the stage had, or promised */
