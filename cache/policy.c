@@ -28,8 +28,6 @@
 #define LATE_TIMES 8u
 #define LATE_LEAST_PAGES 256u
 #define SOON_NS 300000000u
-/* Round trips that a new connection takes to open, and to grow. */
-#define SKIP_ROUND_TRIPS 6
 
 static uint64_t min64(uint64_t a, uint64_t b)
 {
@@ -99,13 +97,6 @@ int xh_policy_deals(const struct xh_keeping *k, uint64_t len)
 {
     return len >= XH_STREAM_LEAST_BYTES && len / 2 <= k->stream_bytes && k->streamed < k->stream_bytes &&
            !xh_policy_keeps_all(k);
-}
-
-uint64_t xh_policy_skips(unsigned loads, uint64_t rate, uint64_t rtt_ns)
-{
-    double soon = (double)rate * SKIP_ROUND_TRIPS * (double)rtt_ns / 1e9, least = XH_STREAM_LEAST_BYTES;
-    double most = (double)loads * least;
-    return (uint64_t)(soon > most ? most : soon > least ? soon : least);
 }
 
 int xh_policy_leads(const struct xh_leading *l)

@@ -98,11 +98,6 @@ struct xh_leading {
     int young;        /* connections are in slow start */
 };
 
-/* Returns how many bytes of a stream of |loads| a reader who skips them waits for, rather than that what he wants is
- * fetched beside it: what the stream brings at |rate| bytes a second (0: unknown) while other connections are opened
- * and grow, but 16 MiB at least, and so much a load at most. */
-uint64_t xh_policy_skips(unsigned loads, uint64_t rate, uint64_t rtt_ns);
-
 /* Returns 1 when a stream may begin with this read, not behind it: a connection in slow start becomes faster only
  * while data flows. */
 int xh_policy_leads(const struct xh_leading *l);

@@ -53,8 +53,8 @@ uint64_t xh_schedule_run(struct xh_file *f, const struct xh_proposal *p);
  * when one has ended early meanwhile: what was seen to is so no longer. */
 int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window);
 
-/* The reader skips at least as much as it reads, each time, or goes downwards: ends the streams, which would bring all
- * that lies between. */
+/* The reader skips more than it reads, each time, or goes downwards: ends the streams, which would bring all that lies
+ * between. */
 void xh_schedule_leave(struct xh_file *f);
 
 /* The reader has left the order in which things were proposed: takes back what was not asked for yet. */

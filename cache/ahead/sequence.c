@@ -107,6 +107,14 @@ int xh_sequence_look(struct xh_file *f, struct xh_predict_seq *out)
     return 1;
 }
 
+/* 1 where the run skips at least twice as much as it reads, or goes downwards, in pieces so large that those that are
+ * asked for ahead of it are as much as a stream's window; or skips so much that a stream is no way. */
+static int leaves_much(const struct xh_predict_seq *p, uint64_t len)
+{
+    int large = len >= 4 * XH_STREAM_LEAST_BYTES / XH_PREDICT_RANGES;
+    return p->kind == XH_RUN_STRIDE && p->step - len >= 2 * len && (large || p->step / 16 >= len);
+}
+
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_predict_seq *p = &f->sequence->seq;
@@ -131,7 +139,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     p->turn = xh_siblings_turn(f);
     size_t k = xh_predict_seq(p, r, whole, window, f->size, want);
     xh_schedule_trace("ahead", want, k);
-    if (k && p->kind == XH_RUN_STRIDE && p->step - r.len >= r.len) /* or downwards */
+    if (k && leaves_much(p, r.len))
         xh_schedule_leave(f);
     if (p->kind == XH_RUN_UP)
         ahead_up(f, k ? want : NULL);

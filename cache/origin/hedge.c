@@ -21,7 +21,8 @@
 
 void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x)
 {
-    if (x->fresh == 0 || (x->transfer && x->transfer->full)) /* a stream stands still by its reader's will */
+    const struct xh_transfer *t = x->transfer;
+    if (x->fresh == 0 || (t && t->full && !t->goes_on)) /* a stream stands still by its reader's will */
         return;
     p->last[p->next].end_ns = x->last_ns;
     p->last[p->next].quiet_ns = x->quiet_ns;

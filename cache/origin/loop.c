@@ -272,7 +272,8 @@ static int wake_delayed(struct xh_thread *t)
 /* Can |r|, RUNNING, be asked for twice, now or later? */
 static int may_straggle(const struct xh_request *r)
 {
-    return r->job->transfer && !r->job->transfer->full && !r->hedged && !r->cut && !r->leads;
+    const struct xh_transfer *t = r->job->transfer;
+    return t && (!t->full || t->goes_on) && !r->hedged && !r->cut && !r->leads;
 }
 
 /* Hedges what straggles among |t|'s running requests. Lock held. Returns in how many ns to come again; UINT64_MAX:

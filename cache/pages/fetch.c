@@ -91,6 +91,14 @@ static struct xh_range bytes_of_run(const struct xh_file *f, struct xh_run run)
     return (struct xh_range){off, len};
 }
 
+static uint64_t bytes_of(const struct xh_file *f, const struct xh_runs *runs)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < runs->n; i++)
+        bytes += bytes_of_run(f, runs->at[i]).len;
+    return bytes;
+}
+
 /* Gives up what the fetch still answers for in its range |i|. */
 static void drop_claims(struct xh_fetch *fe, size_t i)
 {
@@ -305,7 +313,8 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
     return rc;
 }
 
-/* What is dealt widely takes connections as a stream does, and never stands still: others may wait for its claims. */
+/* What is dealt widely takes connections as a stream does, and never stands still: its reader, or others, wait for
+ * it. */
 static int never_full(struct xh_transfer *t)
 {
     (void)t;
@@ -324,6 +333,7 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
         .bytes = on_bytes,
         .done = on_done,
         .full = b->wide && b->plan.dealt ? never_full : NULL,
+        .goes_on = op != NULL,
         .patient = i < b->there, /* of those with |full| */
     };
     fe->f = f;
@@ -344,10 +354,8 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     struct batch *b = calloc(1, sizeof *b);
     if (b && wide)
         b->wide = xh_limits_wide(f, UINT64_MAX, &b->there);
-    if (b && op && op->all_of_dataset) {
-        b->wide = xh_limits_wide(f, op->bytes, &b->there);
-        b->wide = b->there < b->wide ? b->wide : 0; /* where all are open, those that are idle share it */
-    }
+    if (b && op && op->all_of_dataset && !op->rounds && !op->is_retry)
+        b->wide = xh_limits_wide_now(f, bytes_of(f, runs), &b->there);
     if (!b || make_plan(f, op == NULL, meta, runs, b)) {
         free(b);
         return NULL;

@@ -151,6 +151,14 @@ unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there
     return lacks == 0 || opens / WIDE_TRIPS > info.open * info.flight_bytes ? n : 0;
 }
 
+unsigned xh_limits_wide_now(const struct xh_file *f, uint64_t bytes, unsigned *there)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    unsigned n = info.streams == info.streaming ? xh_limits_wide(f, bytes, there) : 0;
+    return n && *there < n ? n : 0;
+}
+
 int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim)
 {
     struct xh_origin_info info;

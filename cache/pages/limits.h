@@ -33,6 +33,10 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
  * as a new one comes later. */
 unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there);
 
+/* The same for |bytes| that a reader waits for: 0 also where all are open, as those that are idle share it, and where
+ * streams have some, as it would have its own besides. */
+unsigned xh_limits_wide_now(const struct xh_file *f, uint64_t bytes, unsigned *there);
+
 /* The longest part that is fetched ahead where parts come side by side, as |info| has it. UINT64_MAX: nothing is
  * known. */
 uint64_t xh_limits_most_part(const struct xh_origin_info *info);

@@ -305,6 +305,7 @@ struct xh_routed *xh_routed_new(struct xh_replicas *r, struct xh_transfer *t)
                                 .bytes = on_bytes,
                                 .done = on_done,
                                 .full = t->full ? on_full : NULL,
+                                .goes_on = t->goes_on,
                                 .patient = t->patient,
                                 .last = t->last};
     g->asked = t;

@@ -9,7 +9,6 @@
 #include "disk/disk.h"
 #include "pages/limits.h"
 #include "pages/op.h"
-#include "policy.h"
 #include "watch/trace.h"
 
 /* ---- blocks of parcels. The lock is held. */
@@ -51,10 +50,10 @@ uint64_t xh_segment_weight(const struct xh_segment *p)
     return p->listed && to > p->from ? to - p->from : 0;
 }
 
-int xh_segment_is_far(const struct xh_stage *s, const struct xh_segment *p, uint64_t off)
+int xh_segment_is_far(const struct xh_segment *p, uint64_t off)
 {
     const struct xh_prefetch *l = p->load;
-    return l->turns && off > l->pos && off - l->pos > xh_policy_skips(l->turns, s->rate, s->rtt_ns);
+    return l->turns && off > l->pos && (off - l->pos) / l->turns > XH_STREAM_LEAST_BYTES;
 }
 
 static int list(struct xh_stage *s, struct xh_segment *p)

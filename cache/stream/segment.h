@@ -52,7 +52,6 @@ struct xh_stage {
                               * read after others. 0: they may not */
     uint64_t stream_end;     /* of the stream that was begun last */
     uint64_t streamed;       /* bytes that streams have brought */
-    uint64_t rtt_ns;  /* of the server, when the last stream began */
     uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */
     uint64_t here;           /* where the last read began that the stage was asked for */
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
@@ -105,7 +104,7 @@ uint64_t xh_segment_weight(const struct xh_segment *p);
 
 /* 1 when the stream of |p| has so much to bring before a read at |off| that the read had better be
  * fetched by itself. */
-int xh_segment_is_far(const struct xh_stage *s, const struct xh_segment *p, uint64_t off);
+int xh_segment_is_far(const struct xh_segment *p, uint64_t off);
 
 /* Takes |p| out of s->at: nothing more is kept of it. */
 void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p);

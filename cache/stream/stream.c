@@ -71,7 +71,7 @@ void xh_stream_leave_stale(struct xh_stage *s)
 void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
 {
     size_t i = xh_segment_at(s, off);
-    if (i < s->n && s->at[i]->off <= off && xh_segment_is_far(s, s->at[i], s->here < off ? s->here : off))
+    if (i < s->n && s->at[i]->off <= off && xh_segment_is_far(s->at[i], s->here < off ? s->here : off))
         xh_stream_leave(s, s->at[i]->load);
 }
 
@@ -265,7 +265,6 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     xh_replicas_get_info(f->origin, &info);
     xh_room_make(&s->place, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
     pthread_mutex_lock(&s->lock);
-    s->rtt_ns = info.rtt_ns;
     xh_stream_pass_far(s, off);
     size_t busy = 0;
     while (busy < XH_STREAMS_MAX && s->stream[busy])
@@ -356,7 +355,7 @@ static void cut_streams(struct xh_stage *s, uint64_t off)
 {
     size_t i = xh_segment_at(s, off);
     for (size_t k = i; k < s->n; k++)
-        if (s->at[k]->off < off || s->at[k]->takers || s->at[k]->got > s->at[k]->off)
+        if (s->at[k]->off < off || (s->at[k]->load->turns && (s->at[k]->takers || s->at[k]->got > s->at[k]->off)))
             i = k + 1;
     if (i < s->n)
         s->stream_end = s->at[i]->off;

@@ -118,7 +118,7 @@ static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_ext
     while (e.len) {
         size_t i = xh_segment_at(s, e.off);
         struct xh_segment *p = i < s->n && s->at[i]->off < e.off + e.len ? s->at[i] : NULL;
-        if (p && xh_segment_is_far(s, p, start))
+        if (p && xh_segment_is_far(p, start))
             p = NULL;
         uint64_t from = !p ? e.off + e.len : p->from > e.off ? p->from : e.off; /* where |p| can serve */
         uint64_t to = p && p->end < e.off + e.len ? p->end : e.off + e.len;

@@ -384,6 +384,7 @@ static uint64_t in_turn(enum sim_order order, uint64_t i, uint64_t n)
     case SIM_ORDER_DOWN: return i < n ? n - 1 - i : n;
     case SIM_ORDER_STEPS: return 3 * i;
     case SIM_ORDER_PERIOD: return i / 3 * 10 + picked[i % 3];
+    case SIM_ORDER_THEN: return i < n / 4 ? i : n / 4 + 2 * (i - n / 4);
     case SIM_ORDER_UP: break;
     }
     return i;

@@ -444,7 +444,12 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->options.readahead = strcmp(b->name, "M1-off") != 0;
         return;
     }
-    int is_sets = strcmp(b->name + 2, "-sets") == 0;
+    int is_sets = strncmp(b->name + 2, "-sets", 5) == 0;
+    if (strstr(b->name, "-stall") && !b->plain) {
+        w->server.fault[SIM_F_STALL] = 1;
+        w->server.faults_left = 1;
+        w->server.faults_from = b->reads;
+    }
     switch (b->name[1]) {
     case '1':
         if (b->name[0] == 'S') { /* one image, somewhere */
@@ -498,6 +503,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->order = strstr(b->name, "-down")     ? SIM_ORDER_DOWN
                : strstr(b->name, "-steps")  ? SIM_ORDER_STEPS
                : strstr(b->name, "-period") ? SIM_ORDER_PERIOD
+               : strstr(b->name, "-then")   ? SIM_ORDER_THEN
                                             : SIM_ORDER_UP;
     if (b->piece_bytes)
         w->read_bytes = b->piece_bytes;
@@ -734,7 +740,8 @@ static void usage(void)
            "sim --advice                               what a user is told when a file is closed, in some situations\n"
            "sim --workload W1|W1-sets|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
            "    [--piece BYTES] [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
-           "sim --workload W1-down|W1-steps|W1-period|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
+           "sim --workload W1-sets-stall --reads N …   the reply to request N stands still for ever\n"
+           "sim --workload W1-down|W1-steps|W1-period|W1-then|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
            "sim --workload W1 … [--least R]            less than R of the best plain client is a failure\n"
            "sim --workload W1 … --again MB   a second process reads it, too; more than so much is a failure\n"

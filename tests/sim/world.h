@@ -40,7 +40,13 @@ enum sim_h5 {
     SIM_H5_ALONE,  /* all of the second source */
 };
 
-enum sim_order { SIM_ORDER_UP, SIM_ORDER_DOWN, SIM_ORDER_STEPS, SIM_ORDER_PERIOD }; /* each third piece; 0, 3, 5, 10, 13, 15 and so on */
+enum sim_order { /* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second */
+    SIM_ORDER_UP,
+    SIM_ORDER_DOWN,
+    SIM_ORDER_STEPS,
+    SIM_ORDER_PERIOD,
+    SIM_ORDER_THEN,
+};
 
 /* Another server that has the file. Its link has the rate |then| (bytes per ns) from |changes_ns| on; 0: it stays. */
 struct sim_site {

@@ -169,23 +169,6 @@ Test(policy, a_stream_begins_with_the_read_only_on_young_connections_for_a_large
         cr_assert_eq(xh_policy_leads(&l[i]), i == 0, "%zu", i);
 }
 
-Test(policy, who_skips_waits_for_the_stream_as_long_as_new_connections_take)
-{
-    static const struct {
-        unsigned loads;
-        uint64_t rate, rtt_ns, most;
-    } table[] = {
-        {16, 0, 50000000, 16u << 20},           /* its rate is not known yet */
-        {16, 37500000, 50000000, 16u << 20},    /* 300 Mbit/s: 11 MB */
-        {16, 100000000, 50000000, 30000000},    /* six round trips */
-        {16, 500000000, 160000000, 256u << 20}, /* 16 MiB for each of its loads, at most */
-        {1, 500000000, 160000000, 16u << 20},
-        {16, UINT64_MAX, 50000000, 256u << 20}, /* no link's */
-    };
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        cr_expect_eq(xh_policy_skips(table[i].loads, table[i].rate, table[i].rtt_ns), table[i].most, "row %zu", i);
-}
-
 Test(policy, with_several_files_side_by_side_their_streams_begin_with_smaller_reads)
 {
     static const struct {
