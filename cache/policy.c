@@ -99,6 +99,11 @@ int xh_policy_deals(const struct xh_keeping *k, uint64_t len)
            !xh_policy_keeps_all(k);
 }
 
+int xh_policy_leaves(uint64_t step, uint64_t len, uint64_t ahead)
+{
+    return step - len >= 2 * len && (ahead >= 4 * XH_STREAM_LEAST_BYTES || step / 16 >= len);
+}
+
 int xh_policy_leads(const struct xh_leading *l)
 {
     uint64_t least = l->files > 1 && l->begins ? l->files * BESIDE_BYTES : XH_STREAM_LEAST_BYTES / 2;

@@ -102,6 +102,11 @@ struct xh_leading {
  * while data flows. */
 int xh_policy_leads(const struct xh_leading *l);
 
+/* Returns 1 when a stream is no way for reads of |len| bytes that begin |step| bytes apart (modulo 2^64: downwards), of
+ * which |ahead| bytes are fetched ahead without it: they skip at least twice as much as they read, and are so large that
+ * |ahead| fills a fast link; or they skip so much that nearly all of the stream would be in vain. */
+int xh_policy_leaves(uint64_t step, uint64_t len, uint64_t ahead);
+
 /* Returns 1 when |bytes|, which come at |rate| bytes per second (0: not known), come sooner by a new connection at
  * |rtt_ns|: it is opened, asked, and in slow start. */
 int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns);

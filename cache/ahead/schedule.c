@@ -115,9 +115,9 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     uint64_t seen = r.off;
     int follows = xh_stage_streams_to(f, r.off);
     /* While all connections bring what was dealt to them, a stream would begin over the few that are done. */
-    int begins = !xh_fetch_wide_flying(f) &&
-                 (p->after || xh_policy_streams(&k, in_turns(p, stream_end - r.off) + p->more));
-    if (stream_end > r.off && (follows || begins))
+    if (stream_end > r.off &&
+        (follows || (!xh_fetch_wide_flying(f) &&
+                     (p->after || xh_policy_streams(&k, in_turns(p, stream_end - r.off) + p->more)))))
         seen = xh_stage_stream(f, r.off, stream_end, p->turns, p->after);
     if (seen == XH_STREAM_LATER)
         return r.off;

@@ -42,13 +42,10 @@ void xh_sequence_again(struct xh_file *f)
 
 int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
-    struct xh_range want[XH_PREDICT_RANGES], r = {ext->off, ext->len};
+    struct xh_range want[XH_PREDICT_RANGES], r = xh_extents_in_a_row(ext, n);
     struct xh_origin_info info;
     int led = 0;
-    size_t touch = 1;
-    for (; touch < n && ext[touch].off == r.off + r.len; touch++)
-        r.len += ext[touch].len;
-    if (touch < n || !f->opt.readahead)
+    if (r.len == 0 || !f->opt.readahead)
         return 0;
     int large = r.len >= XH_STREAM_LEAST_BYTES / 2;
     if (!large && !xh_siblings_unread(f))
@@ -107,14 +104,6 @@ int xh_sequence_look(struct xh_file *f, struct xh_predict_seq *out)
     return 1;
 }
 
-/* 1 where the run skips at least twice as much as it reads, or goes downwards, in pieces so large that those that are
- * asked for ahead of it are as much as a stream's window; or skips so much that a stream is no way. */
-static int leaves_much(const struct xh_predict_seq *p, uint64_t len)
-{
-    int large = len >= 4 * XH_STREAM_LEAST_BYTES / XH_PREDICT_RANGES;
-    return p->kind == XH_RUN_STRIDE && p->step - len >= 2 * len && (large || p->step / 16 >= len);
-}
-
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_predict_seq *p = &f->sequence->seq;
@@ -139,7 +128,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     p->turn = xh_siblings_turn(f);
     size_t k = xh_predict_seq(p, r, whole, window, f->size, want);
     xh_schedule_trace("ahead", want, k);
-    if (k && leaves_much(p, r.len))
+    if (k && p->kind == XH_RUN_STRIDE && xh_policy_leaves(p->step, r.len, XH_PREDICT_RANGES * r.len))
         xh_schedule_leave(f);
     if (p->kind == XH_RUN_UP)
         ahead_up(f, k ? want : NULL);

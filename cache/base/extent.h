@@ -23,6 +23,19 @@ struct xh_extent { /* a range that the caller asked for, and the buffer for it *
     void *buf;
 };
 
+/* Returns the range that |n| > 0 extents make up, each of which begins where the one before it ends; len 0: they do
+ * not. */
+static inline struct xh_range xh_extents_in_a_row(const struct xh_extent *ext, size_t n)
+{
+    struct xh_range r = {ext->off, ext->len};
+    for (size_t i = 1; i < n; i++) {
+        if (ext[i].off != r.off + r.len)
+            return (struct xh_range){ext->off, 0};
+        r.len += ext[i].len;
+    }
+    return r;
+}
+
 /* Length of |r|, not empty, in a Range header: "first-last" and a comma. */
 size_t xh_range_header_bytes(struct xh_range r);
 

@@ -332,7 +332,7 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
         .ctx = fe,
         .bytes = on_bytes,
         .done = on_done,
-        .full = b->wide && b->plan.dealt ? never_full : NULL,
+        .full = b->wide ? never_full : NULL,
         .goes_on = op != NULL,
         .patient = i < b->there, /* of those with |full| */
     };
@@ -360,6 +360,7 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
         free(b);
         return NULL;
     }
+    b->wide = b->plan.dealt ? b->wide : 0; /* it may be too little for all of them */
     b->fetches = calloc(b->plan.ntransfers, sizeof *b->fetches);
     b->come = claimed ? malloc(b->plan.nranges * sizeof *b->come) : NULL;
     b->runs.at = malloc(runs->n * sizeof *runs->at);
@@ -403,7 +404,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
     } else {
         xh_flow_fly(f, (int64_t)bytes);
     }
-    if (b->wide && b->plan.dealt)
+    if (b->wide)
         atomic_fetch_add_explicit(&f->flights->wide, (unsigned)n, memory_order_relaxed);
     if (meta) {
         atomic_fetch_add_explicit(&f->flights->meta, (unsigned)n, memory_order_relaxed);
@@ -423,7 +424,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
     } else {
         xh_flow_fly(f, -(int64_t)bytes);
     }
-    if (b->wide && b->plan.dealt)
+    if (b->wide)
         atomic_fetch_sub_explicit(&f->flights->wide, (unsigned)n, memory_order_relaxed);
     if (meta)
         atomic_fetch_sub_explicit(&f->flights->meta, (unsigned)n, memory_order_relaxed);

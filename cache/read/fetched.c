@@ -26,13 +26,10 @@ static void hold(struct xh_read_op *op)
 /* 1 when |op| reads a large contiguous dataset from its first byte to its last. */
 static int is_all_of_dataset(const struct xh_read_op *op)
 {
-    struct xh_range r = {op->asked->off, op->asked->len};
     if (op->bytes < XH_STREAM_LEAST_BYTES / 8) /* the least that is dealt to all connections */
         return 0;
-    for (size_t i = 1; i < op->nasked && op->asked[i].off == r.off + r.len; i++)
-        r.len += op->asked[i].len;
-    struct xh_range all = xh_layouts_dataset(op->f, r);
-    return r.len == op->bytes && all.off == r.off && all.len == r.len;
+    struct xh_range r = xh_extents_in_a_row(op->asked, op->nasked), all = xh_layouts_dataset(op->f, r);
+    return r.len && all.off == r.off && all.len == r.len;
 }
 
 /* Takes what the stage has, in private memory or on its way there, off the read's extents. */

@@ -31,8 +31,7 @@
  * which it is read: that only counts from where its reader would have come to it. */
 #define XH_STALE_READS 32
 
-/* Loads of a stream; and of all that are not over: the next one begins while the connections of this one are not all
- * free. */
+/* Loads of a stream; and of all that are not over: the next one begins while this one's connections become free. */
 #define XH_STREAM_LOADS_MAX 32
 #define XH_STREAMS_MAX (2 * XH_STREAM_LOADS_MAX)
 

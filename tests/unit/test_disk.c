@@ -54,6 +54,14 @@ static struct xh_disk *open_of(const char *validator, uint64_t size)
     return d;
 }
 
+/* Of a version of its own. */
+static struct xh_disk *open_version(unsigned k, uint64_t size)
+{
+    char validator[20];
+    snprintf(validator, sizeof validator, "etag:\"%u\"", k);
+    return open_of(validator, size);
+}
+
 static void keep(struct xh_disk *d, uint64_t off, size_t len)
 {
     uint8_t *p = made(off, len);
@@ -87,9 +95,8 @@ Test(disk, what_comes_in_pieces_side_by_side_is_there_whole)
     enum { LANES = 7 };
     const uint64_t size = 9 * MIB + 1234, stripe = 100003;
     for (unsigned seed = 1; seed <= 5; seed++) {
-        char validator[20];
-        snprintf(validator, sizeof validator, "etag:\"%u\"", seed);
-        struct xh_disk *d = open_of(validator, size);
+        unsigned version = seed;
+        struct xh_disk *d = open_version(version, size);
         uint64_t at[LANES], end[LANES], next = 0, left = 0;
         memset(at, 0, sizeof at);
         memset(end, 0, sizeof end);
@@ -114,7 +121,7 @@ Test(disk, what_comes_in_pieces_side_by_side_is_there_whole)
         cr_expect_eq(s.bytes_disk_passed, 0);
         cr_expect(reads(d, 0, (size_t)size));
         xh_disk_close(d);
-        d = open_of(validator, size); /* another opening finds it */
+        d = open_version(version, size); /* another opening finds it */
         cr_expect(reads(d, 5, (size_t)size - 5));
         xh_disk_close(d);
     }
@@ -126,9 +133,7 @@ Test(disk, what_comes_twice_in_part_is_there_whole)
 {
     const uint64_t size = 2 * MIB;
     for (uint64_t k = 0; k < 4; k++) {
-        char validator[20];
-        snprintf(validator, sizeof validator, "etag:\"%d\"", (int)k);
-        struct xh_disk *d = open_of(validator, size);
+        struct xh_disk *d = open_version((unsigned)k, size);
         uint64_t at = 5 * PAGE + 700; /* where two stripes meet */
         if (k % 2 == 0)
             keep(d, 0, (size_t)at);
@@ -151,9 +156,7 @@ Test(disk, what_lanes_bring_that_overlap_is_there_whole)
     enum { LANES = 7 };
     const uint64_t size = 4 * MIB + 1234, stripe = 50003;
     for (unsigned seed = 1; seed <= 8; seed++) {
-        char validator[20];
-        snprintf(validator, sizeof validator, "etag:\"%u\"", seed);
-        struct xh_disk *d = open_of(validator, size);
+        struct xh_disk *d = open_version(seed, size);
         uint64_t at[LANES] = {0}, end[LANES] = {0}, next = 0;
         for (int busy = 1; busy;) {
             int k = rand_r(&seed) % LANES;

@@ -1573,7 +1573,7 @@ Test(page, who_fetches_whatever_file_is_counted, .timeout = 60)
     xh_shadow_close(s);
 }
 
-Test(page, who_notes_itself_while_another_counts_is_counted)
+Test(page, a_process_that_is_noted_after_the_look_at_the_clock_is_counted)
 {
     struct xh_shadow *s = open_shadow(10 * PAGE);
     char path[200];

@@ -169,6 +169,24 @@ Test(policy, a_stream_begins_with_the_read_only_on_young_connections_for_a_large
         cr_assert_eq(xh_policy_leads(&l[i]), i == 0, "%zu", i);
 }
 
+Test(policy, reads_that_skip_much_leave_their_stream)
+{
+    static const struct {
+        uint64_t step, len, ahead;
+        int leaves;
+    } table[] = {
+        {3 * MIB, MIB, 64 * MIB, 1},
+        {3 * MIB - 1, MIB, 64 * MIB, 0},      /* less than twice as much */
+        {2 * MIB, MIB, 64 * MIB, 0},          /* each second piece */
+        {3 * MIB, MIB, 64 * MIB - 1, 0},      /* too little comes without it */
+        {16 * MIB, MIB, 1, 1},                /* whatever comes without it */
+        {16 * MIB - 16, MIB, 1, 0},
+        {0 - (uint64_t)MIB, MIB, 64 * MIB, 1}, /* downwards */
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        cr_expect_eq(xh_policy_leaves(table[i].step, table[i].len, table[i].ahead), table[i].leaves, "row %zu", i);
+}
+
 Test(policy, with_several_files_side_by_side_their_streams_begin_with_smaller_reads)
 {
     static const struct {
