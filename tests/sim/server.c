@@ -90,6 +90,21 @@ size_t sim_content_differs(const struct sim_object *o, unsigned version, uint64_
     return len;
 }
 
+size_t sim_content_wrong(const struct sim_object *o, unsigned *version, uint64_t off, const uint8_t *got, size_t len)
+{
+    if (*version)
+        return sim_content_differs(o, *version, off, got, len);
+    unsigned last = 0, alike = 0;
+    for (unsigned v = 1; v <= o->version; v++)
+        if (sim_content_differs(o, v, off, got, len) == len) {
+            last = v;
+            alike++;
+        }
+    if (alike == 1)
+        *version = last;
+    return alike ? len : sim_content_differs(o, o->version, off, got, len);
+}
+
 /* ---- replies */
 
 int sim_strikes(struct sim_server *s, enum sim_fault kind)

@@ -99,6 +99,10 @@ void sim_content(const struct sim_object *o, unsigned version, uint64_t off, uin
 /* Where bytes differ from what they should be: an offset in |got|, or |len|: they do not. */
 size_t sim_content_differs(const struct sim_object *o, unsigned version, uint64_t off, const uint8_t *got, size_t len);
 
+/* As above, for a reader whose bytes so far are of |*version|, 0: not known yet. It is known as soon as bytes come that
+ * only one version has: a file's metadata, and what HDF5 wrote beside it, is the same in all. */
+size_t sim_content_wrong(const struct sim_object *o, unsigned *version, uint64_t off, const uint8_t *got, size_t len);
+
 /* 1 when a fault of |kind| strikes now; counts it. */
 int sim_strikes(struct sim_server *s, enum sim_fault kind);
 
