@@ -187,7 +187,7 @@ int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *l
      * themselves: a further one is ready as soon as they are. */
     if (active == 0 || l->rtt_ns <= 0)
         return 1;
-    if (!a->stream && a->waited_ns && xh_control_patience_left(l, a->waited_ns) == 0)
+    if (a->waited_ns && xh_control_patience_left(l, a->waited_ns) == 0)
         return 1;
     double rtt = l->rtt_ns, opening = xh_link_opening_ns(l), window = xh_link_window(l);
     double rate = l->connection_rate > 0 ? l->connection_rate : window / rtt;

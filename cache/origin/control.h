@@ -57,7 +57,7 @@ struct xh_asked {
     uint64_t bytes;
     int stream;
     unsigned files; /* it is an opening's, of so many files that are wanted for one read; 0: it is not */
-    uint64_t waited_ns; /* somebody has waited for it for so long; 0: nobody waits */
+    uint64_t waited_ns; /* somebody has waited for it for so long, and it may have a connection more; 0: not */
 };
 
 /* Returns how many connections pay for large requests. */

@@ -233,11 +233,19 @@ static struct xh_load load_of(const struct xh_endpoint *e)
                             .arrived = atomic_load_explicit(&e->arrived, memory_order_relaxed)};
 }
 
+/* 1 when somebody waits for |r|, and a connection may be opened for that: for a stream none but those that its file may
+ * have. */
+static int is_waited_for(const struct xh_request *r)
+{
+    return r->waits_ns && (!is_stream(r) ||
+                           xh_endpoint_sockets_open(r->endpoint) < xh_origin_object_connections(r->job->origin));
+}
+
 static struct xh_asked asked_of(const struct xh_request *r)
 {
     return (struct xh_asked){.bytes = r->queued_bytes, .stream = is_stream(r),
                              .files = xh_origin_object_opened_with(r->job->origin),
-                             .waited_ns = r->waits_ns ? waited(r->endpoint, r->waits_ns, xh_now_ns()) : 0};
+                             .waited_ns = is_waited_for(r) ? waited(r->endpoint, r->waits_ns, xh_now_ns()) : 0};
 }
 
 /* |together|: what all have waited for, and will, counts, too. */
@@ -504,7 +512,7 @@ uint64_t xh_endpoints_look(uint64_t now)
             nearest = wait < nearest ? wait : nearest;
             continue;
         }
-        if (!r || !r->waits_ns || is_stream(r))
+        if (!r || !is_waited_for(r))
             continue;
         uint64_t left = xh_control_patience_left(&e->link, waited(e, r->waits_ns, now));
         if (left == 0)

@@ -47,6 +47,7 @@ struct xh_endpoint {
     struct xh_trial trial;           /* how many connections pay */
     struct xh_peers peers;           /* what stragglers are measured by */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
+    atomic_ullong heard_ns;          /* when the last of them came; the same */
 };
 
 enum xh_place {

@@ -79,6 +79,7 @@ struct xh_exchange {
     struct xh_counters *counters;
     const _Atomic int *speculative;  /* nobody waits for it now; relaxed */
     atomic_ullong *arrived;          /* where the server's body bytes are counted; relaxed, orders nothing */
+    atomic_ullong *heard_ns;         /* where it is noted when some came; the same */
     int whole_seen;                  /* 200 came where parts were asked for: this one is taken */
     int doubled;                     /* another exchange asks for the same, or did; 2: this is the second one */
     struct xh_url *url;     /* where it goes */

@@ -12,6 +12,7 @@
 #define FAR 4                     /* times worse than the worst of the peers */
 #define QUIET_LEAST_NS 100000000u /* half of the least time-out of TCP; a busy server is often silent for less */
 #define STUCK_LEAST_NS 2000000000u
+#define DRAIN_ROUND_TRIPS 2       /* what was on its way when a link broke down is there by then */
 #define TRICKLE_LEAST_NS 500000000u
 #define TRICKLE_ROUND_TRIPS 16    /* slow start is over then */
 #define TRICKLE_PEERS 2
@@ -67,6 +68,21 @@ static uint64_t patience(const struct xh_peers *p, double rtt_ns)
     for (unsigned i = 0; i < XH_PEERS; i++)
         ns = larger(ns, FAR * p->last[i].quiet_ns);
     return ns;
+}
+
+uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns,
+                        uint64_t now)
+{
+    uint64_t limit = larger(STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns)), drained = (uint64_t)(DRAIN_ROUND_TRIPS * rtt_ns);
+    if (!x->last_ns || now < x->last_ns)
+        return limit; /* still being connected */
+    uint64_t quiet = now - x->last_ns, since = now - p->anew_ns;
+    if (quiet < limit)
+        return limit - quiet;
+    if (heard_ns <= x->last_ns + drained && since < limit)
+        return limit - since;
+    p->anew_ns = now;
+    return 0;
 }
 
 /* 1 when |x| comes far slower than the slowest peer that ended beside it, and would take long. */

@@ -26,6 +26,7 @@ struct xh_peers {
     unsigned next;    /* entry to be written */
     unsigned replies; /* not yet spent on hedges, up to a limit */
     unsigned hedges;  /* bound or running */
+    uint64_t anew_ns; /* when one was given up last; 0: never */
 };
 
 /* |x|, over, brought bytes that were wanted. */
@@ -38,5 +39,12 @@ void xh_hedge_spend(struct xh_peers *p);
 
 /* In how many ns |x|, which runs, should be looked at again; 0: it straggles now. Thread of |x|. */
 uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now);
+
+/* The same of a reply that may be given up for another: a stream's that does not stand still, as it may lack much, or
+ * one for whose hedge there is no connection. |heard_ns|: when the server was heard last, over any connection. 0: it is
+ * stuck now, and counted. Where nothing came over the others either, it may be the link, and TCP goes on where it was:
+ * then it is one at a time. */
+uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns,
+                        uint64_t now);
 
 #endif

@@ -1,6 +1,7 @@
 /* The engine's threads at work: the one file that joins wire, exchange, verdict and the queues. See loop.h. */
 #include "loop.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/now.h"
@@ -143,11 +144,12 @@ static void start_bound(struct xh_thread *t)
         }
         xh_ring_take(&r->link);
         xh_request_enter(r, XH_REQ_RUNNING);
-        r->resume = r->leaves = 0;
+        r->resume = r->leaves = r->anew = 0;
         xh_ring_put_last(&t->running, &r->link);
         r->exchange = x;
         xh_request_prepare(r, x, &r->endpoint->limits, &rest);
         x->arrived = &r->endpoint->arrived;
+        x->heard_ns = &r->endpoint->heard_ns;
         atomic_uint *sockets = xh_endpoint_sockets(r->endpoint, t->index);
         x->queued_ns = r->queued_ns;
         if (rest)
@@ -173,7 +175,15 @@ static int leaves(struct xh_request *r)
     return does;
 }
 
-/* Ends running requests that are to be cut, or that leave; all of them, as the process exits, when |all|. */
+/* 1 when |r| is stuck on its connection: what it lacks is asked for anew. */
+static int begins_anew(struct xh_request *r)
+{
+    int does = r->anew && !xh_exchange_stands(r->exchange);
+    r->anew = 0;
+    return does;
+}
+
+/* Ends running requests that are to be cut, that leave, or begin anew; all, as the process exits, when |all|. */
 static void cut_running(struct xh_thread *t, int all)
 {
     for (;;) {
@@ -187,6 +197,9 @@ static void cut_running(struct xh_thread *t, int all)
             } else if (leaves(r)) {
                 x = r->exchange;
                 net = XH_NET_LEFT;
+            } else if (begins_anew(r)) {
+                x = r->exchange;
+                net = XH_NET_STUCK;
             }
         }
         if (!x)
@@ -269,33 +282,57 @@ static int wake_delayed(struct xh_thread *t)
     return (int)(nearest / 1000000u) + 1;
 }
 
-/* Can |r|, RUNNING, be asked for twice, now or later? */
-static int may_straggle(const struct xh_request *r)
+/* Where |r|, RUNNING on |t| and wanted, is stuck, it is to be asked for anew: once, and again where that brought
+ * enough, so that a server whose replies all stop ends the read. Returns in how many ns to come again; UINT64_MAX: not
+ * for that. Lock held. */
+static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t now)
 {
-    const struct xh_transfer *t = r->job->transfer;
-    return t && (!t->full || t->goes_on) && !r->hedged && !r->cut && !r->leads;
+    struct xh_endpoint *e = r->endpoint;
+    if (r->was_anew && r->exchange->fresh < XH_PACE_BYTES)
+        return UINT64_MAX;
+    uint64_t heard = atomic_load_explicit(&e->heard_ns, memory_order_relaxed);
+    uint64_t wait = xh_hedge_stuck(&e->peers, e->link.rtt_ns, r->exchange, heard, now);
+    if (wait)
+        return wait;
+    xh_trace(XH_T_ORIGIN, "stuck", "id=%p quiet_ms=%" PRIu64, (void *)r, (now - r->exchange->last_ns) / 1000000u);
+    r->anew = r->was_anew = t->cuts = 1;
+    return XH_HEDGE_LOOK_NS;
 }
 
-/* Hedges what straggles among |t|'s running requests. Lock held. Returns in how many ns to come again; UINT64_MAX:
- * nothing here can straggle. */
+/* Sees to |r|, RUNNING on |t|: hedges it where it straggles. Returns in how many ns to come again; UINT64_MAX: not for
+ * its sake. Lock held. */
+static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
+{
+    const struct xh_transfer *of = r->job->transfer;
+    const struct xh_exchange *x = r->exchange;
+    if (!of || r->cut || r->leads || xh_exchange_stands(x))
+        return UINT64_MAX;
+    if (of->full && !of->goes_on) /* wanted, as it does not stand still */
+        return begin_anew(t, r, now);
+    if (r->hedged)
+        return UINT64_MAX;
+    uint64_t wait = xh_hedge_wait(&r->endpoint->peers, r->endpoint->link.rtt_ns, x, now);
+    if (wait)
+        return wait;
+    /* A guess may yet be waited for; a hedge may be allowed when others are over. */
+    wait = (now - x->last_ns) / 2;
+    wait = wait > XH_HEDGE_LOOK_NS ? wait : XH_HEDGE_LOOK_NS;
+    if (r->job->speculative)
+        return wait;
+    if (xh_endpoint_hedge(r) == 0)
+        return UINT64_MAX;
+    uint64_t anew = begin_anew(t, r, now);
+    return anew < wait ? anew : wait;
+}
+
+/* Hedges what straggles among |t|'s running requests, and sees to what is stuck. Lock held. Returns in how many ns to
+ * come again; UINT64_MAX: nothing here can straggle. */
 static uint64_t hedge_running(struct xh_thread *t)
 {
     uint64_t now = xh_now_ns(), nearest = UINT64_MAX;
     for (struct xh_ring *p = t->running.next; p != &t->running; p = p->next) {
-        struct xh_request *r = xh_ring_of(p, struct xh_request, link);
-        if (!may_straggle(r))
-            continue;
-        const struct xh_exchange *x = r->exchange;
-        uint64_t wait = xh_hedge_wait(&r->endpoint->peers, r->endpoint->link.rtt_ns, x, now);
-        if (wait == 0) {
-            /* A guess may yet be waited for; a hedge may be allowed when others are over. */
-            if (!r->job->speculative && xh_endpoint_hedge(r) == 0)
-                continue;
-            wait = (now - x->last_ns) / 2;
-            wait = wait > XH_HEDGE_LOOK_NS ? wait : XH_HEDGE_LOOK_NS;
-        }
-        if (wait < nearest)
-            nearest = wait;
+        uint64_t wait = see_to(t, xh_ring_of(p, struct xh_request, link), now);
+        nearest = wait < nearest ? wait : nearest;
     }
     return nearest;
 }

@@ -145,7 +145,7 @@ struct xh_transfer {
      * at xh_origin_resume. Called on an engine thread, without a lock; must not block; may submit, and cancel, also
      * |t|. */
     int (*full)(struct xh_transfer *t);
-    int goes_on;                 /* 1: full() never says 1, and a reader waits: it is hedged as what has none */
+    int goes_on;                 /* 1: full() never says 1: it is hedged as what has none */
     int patient;                 /* 1: one with |full| waits for a connection that is there, and as fast as others,
                                   * behind what was asked for before */
     int last;                    /* 1: a patient one may have the connection that is left for what cannot wait */

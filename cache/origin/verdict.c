@@ -624,6 +624,8 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
         v->tries.login = XH_LOGIN_NOWHERE;
         return XH_NEXT_STAND;
     }
+    if (a->out->net == XH_NET_STUCK) /* no attempt that failed: its time-out is still to come */
+        return again(v);
     if (a->out->net >= XH_NET_NAME && a->out->net <= XH_NET_HANDSHAKE && x->reply.status == 0 && goes_back(a, v))
         return again(v);
     if ((a->out->net == XH_NET_HANDSHAKE || a->out->net == XH_NET_BROKEN) && x->reply.status == 0 &&
@@ -704,7 +706,8 @@ static enum xh_next judge(const struct xh_attempt *a, struct xh_verdict *v)
 {
     const struct xh_exchange *x = a->x;
     int status = x->reply.status;
-    if (a->out->net == XH_NET_EXITING || a->out->net == XH_NET_CANCELLED || a->out->net == XH_NET_LEFT)
+    if (a->out->net == XH_NET_EXITING || a->out->net == XH_NET_CANCELLED || a->out->net == XH_NET_LEFT ||
+        a->out->net == XH_NET_STUCK)
         return judge_net(a, v);
     if (a->out->net == XH_NET_LOGIN)
         return judge_others_login(a, v);

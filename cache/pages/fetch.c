@@ -333,7 +333,7 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
         .bytes = on_bytes,
         .done = on_done,
         .full = b->wide ? never_full : NULL,
-        .goes_on = op != NULL,
+        .goes_on = b->wide != 0,
         .patient = i < b->there, /* of those with |full| */
     };
     fe->f = f;

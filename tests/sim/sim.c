@@ -314,6 +314,7 @@ struct bench {
     int again;        /* another process reads it then, in the same shadow */
     enum sim_dialect dialect;
     unsigned images, reads, plain, sources, connections; /* connections 0: as by default */
+    unsigned stall; /* of connections and requests, the one whose reply stands still; 0: none */
     uint64_t readahead_bytes; /* likewise */
     uint64_t piece_bytes; /* read at a time; 0: an image */
     uint64_t fetched;     /* the plain client's: bytes */
@@ -427,6 +428,11 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->options.multirange = 0;
     if (b->readahead_bytes)
         w->options.readahead_bytes = b->readahead_bytes;
+    if (b->stall && !b->plain) {
+        w->server.fault[SIM_F_STALL] = 1;
+        w->server.faults_left = 1;
+        w->server.faults_from = b->stall;
+    }
     w->readers = 1;
     sim_net.client_ns_byte = b->client_ns_byte;
     if (is_of_cache(b, w))
@@ -445,11 +451,6 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         return;
     }
     int is_sets = strncmp(b->name + 2, "-sets", 5) == 0;
-    if (strstr(b->name, "-stall") && !b->plain) {
-        w->server.fault[SIM_F_STALL] = 1;
-        w->server.faults_left = 1;
-        w->server.faults_from = b->reads;
-    }
     switch (b->name[1]) {
     case '1':
         if (b->name[0] == 'S') { /* one image, somewhere */
@@ -605,6 +606,30 @@ static int run_again(struct bench *b, double most)
     return rc != 0 || came > most;
 }
 
+/* The reply to each request, and connection, in turn, or each |every|-th, stands still for ever: all is read, at most
+ * |most| seconds later than without. */
+static int run_stalls(struct bench *b, unsigned every, double most)
+{
+    struct measured m;
+    double without = 0, seconds, worst = 0;
+    unsigned requests = 0, connections = 0, at = 0;
+    b->alone = 1;
+    int bad = measure(b, &m) != 0 || sscanf(m.more, "%u %u %lf", &connections, &requests, &without) != 3;
+    for (b->stall = 1; b->stall <= connections + requests; b->stall += every) {
+        int rc = measure(b, &m);
+        if (rc != 0 || sscanf(m.more, "%*u %*u %lf", &seconds) != 1) {
+            printf("number %u: connections, requests, seconds, bytes:%s\n", b->stall, m.more);
+            bad = 1;
+        } else if (seconds - without > worst) {
+            worst = seconds - without;
+            at = b->stall;
+        }
+    }
+    printf("%s: %.3f s with %u requests; at most %.3f s more where one reply stands still, that of number %u\n",
+           b->name, without, requests, worst, at);
+    return bad || requests == 0 || worst > most;
+}
+
 static int run_workload(struct bench *b, double least)
 {
     const struct small_file *small = small_file(b->name);
@@ -740,7 +765,9 @@ static void usage(void)
            "sim --advice                               what a user is told when a file is closed, in some situations\n"
            "sim --workload W1|W1-sets|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
            "    [--piece BYTES] [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
-           "sim --workload W1-sets-stall --reads N …   the reply to request N stands still for ever\n"
+           "sim --workload … --stall N                 the reply to the N-th, connections counted, stands still\n"
+           "sim --workload … --stalls S                that of each in turn, or each N-th (--every); more\n"
+           "    than S seconds more are a failure\n"
            "sim --workload W1-down|W1-steps|W1-period|W1-then|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
            "sim --workload W1 … [--least R]            less than R of the best plain client is a failure\n"
@@ -790,12 +817,13 @@ int main(int argc, char **argv)
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'},
         {"again", 1, NULL, 'a' + 256},
         {"readahead-bytes", 1, NULL, 'b' + 256},
+        {"stall", 1, NULL, 'l' + 256}, {"stalls", 1, NULL, 'l' + 512},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
     };
     struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .reads = 1000, .sources = 16,
                       .source_bytes = 64u << 20, .readers = 1, .seed = 1, .unpack_ns_byte = GZIP_NS_BYTE};
-    double seconds = 0, least = 0, beside = 0, again = -1;
+    double seconds = 0, least = 0, beside = 0, again = -1, stalls = -1;
     uint64_t seed = 0, count = 0;
     unsigned bad = 1, every = 1;
     int has_seed = 0, matrix = 0, bad_word = 0, c;
@@ -822,6 +850,8 @@ int main(int argc, char **argv)
         case 'g': return try_cases(&growths);
         case 'A': return try_situations();
         case 'w': b.name = optarg; break;
+        case 'l' + 256: b.stall = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 'l' + 512: stalls = strtod(optarg, NULL); break;
         case 'r': b.rtt_ms = strtod(optarg, NULL); break;
         case 'm': b.rate_mbit = strtod(optarg, NULL); break;
         case 'l': b.loss = strtod(optarg, NULL); break;
@@ -847,6 +877,8 @@ int main(int argc, char **argv)
         usage();
         return 2;
     }
+    if (b.name && stalls >= 0)
+        return run_stalls(&b, every ? every : 1, stalls);
     if (b.name && strcmp(b.name, GZIP) == 0)
         return run_gzip(&b, every ? every : 1, least);
     if (b.name && strcmp(b.name, "V1") == 0)

@@ -143,7 +143,8 @@ Test(control, a_connection_is_opened_where_waiting_takes_longer)
         {50, 1, 0, 64 * MB, 1000, 1000, 0, 0, 1, 0, 0},         /* it is busy for long */
         {50, 2, 0, 2 * MB, 2 * MB, 2 * MB, 0, 0, 0, 0, 0},
         {50, 2, 0, 200 * MB, 2 * MB, 2 * MB, 0, 0, 1, 0, 0},
-        {50, 2, 0, 2 * MB, 0, 0, 1, 1000, 0, 0, 0},             /* a stream is patient */
+        {50, 2, 0, 2 * MB, 0, 0, 1, 0, 0, 0, 0},                /* a stream is patient */
+        {50, 2, 0, 2 * MB, 0, 0, 1, 1000, 1, 0, 0},             /* its reader is not */
         {50, 2, 0, 200 * MB, 0, 0, 1, 0, 1, 0, 0},
         {50, 1, 0, 1000, 1000, 1000, 0, 0, 0, 55, 0},           /* all have waited, and will, as long as opening takes */
         {50, 1, 0, 1000, 1000, 1000, 0, 0, 1, 56, 0},

@@ -784,6 +784,30 @@ Test(endpoint, what_is_silent_for_long_is_asked_for_again_alone_and_one_at_a_tim
     cr_assert_eq(e->peers.replies, 0);
 }
 
+/* How long a stream has to wait that was silent for |quiet_ms|, where the server was heard |heard_ms| ago. */
+static uint64_t stuck(struct xh_peers *p, double rtt_ms, uint64_t quiet_ms, uint64_t heard_ms)
+{
+    struct xh_exchange x = {.last_ns = now - quiet_ms * MS};
+    return xh_hedge_stuck(p, rtt_ms * MS, &x, now - heard_ms * MS, now);
+}
+
+Test(endpoint, a_stream_that_is_silent_for_long_is_stuck_while_its_server_is_heard, .init = fresh)
+{
+    struct xh_peers p = {0};
+    struct xh_exchange opening = {0};
+    now += 100000 * MS;
+    cr_assert_gt(xh_hedge_stuck(&p, 10 * MS, &opening, now, now), 0, "still being connected");
+    cr_assert_eq(stuck(&p, 10, 1990, 0), 10 * MS);
+    cr_assert_eq(stuck(&p, 600, 2000, 0), 400 * MS, "four round trips");
+    cr_assert_eq(stuck(&p, 10, 2000, 1979), 0, "the others came longer than what was under way");
+    cr_assert_eq(stuck(&p, 10, 2000, 0), 0, "another one, at the same time");
+    now += 500 * MS;
+    cr_assert_eq(stuck(&p, 10, 2000, 1980), 1500 * MS, "where none is heard, one at a time");
+    now += 1500 * MS;
+    cr_assert_eq(stuck(&p, 10, 2000, 1980), 0);
+    cr_assert_eq(stuck(&p, 10, 2000, 1980), 2000 * MS);
+}
+
 Test(endpoint, a_trickle_is_a_straggler_only_beside_faster_peers, .init = fresh)
 {
     struct xh_exchange x;

@@ -624,7 +624,7 @@ Test(verdict, a_page_that_is_not_called_so_is_told_by_its_first_bytes, .init = f
             int rc = 0;
             fresh();
             ask(1, first, "");
-            x.arrived = &arrived;
+            x.arrived = x.heard_ns = &arrived;
             a.tries.whole_seen = 1;
             for (const char *l = cases[i].lines; *l && rc == 0; l += strcspn(l, "\n") + 1)
                 rc = xh_exchange_line(&x, l, strcspn(l, "\n") + 1);
