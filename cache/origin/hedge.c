@@ -6,6 +6,8 @@
  * connection is mostly luckier. */
 #include "hedge.h"
 
+#include <math.h>
+
 #include "exchange.h"
 #include "link.h"
 
@@ -15,7 +17,7 @@
 #define DRAIN_ROUND_TRIPS 2       /* what was on its way when a link broke down is there by then */
 #define TRICKLE_LEAST_NS 500000000u
 #define TRICKLE_ROUND_TRIPS 16    /* slow start is over then */
-#define TRICKLE_PEERS 2
+#define PEERS_LEAST 2
 #define REPLIES_PER_HEDGE 8
 #define REPLIES_KEPT (2 * REPLIES_PER_HEDGE)
 #define HEDGES_AT_ONCE 2
@@ -85,18 +87,40 @@ uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_excha
     return 0;
 }
 
-/* 1 when |x| comes far slower than the slowest peer that ended beside it, and would take long. */
-static int trickles(const struct xh_peers *p, const struct xh_exchange *x, uint64_t now, uint64_t quiet_ns)
+/* The rate (bytes per ns) of the slowest peer that ended beside |x|; 0: too few did. */
+static double slowest_beside(const struct xh_peers *p, const struct xh_exchange *x)
 {
-    double rate = (double)x->body_bytes / (double)(now - x->first_ns + 1);
+    double rate = 0;
     unsigned peers = 0;
     for (unsigned i = 0; i < XH_PEERS; i++)
         if (p->last[i].end_ns > x->sent_ns && p->last[i].rate > 0) {
-            if (rate * FAR >= p->last[i].rate)
-                return 0;
+            rate = peers == 0 || p->last[i].rate < rate ? p->last[i].rate : rate;
             peers++;
         }
-    return peers >= TRICKLE_PEERS && (double)bytes_left(x) > rate * (double)quiet_ns;
+    return peers >= PEERS_LEAST ? rate : 0;
+}
+
+static double rate_of(const struct xh_exchange *x, uint64_t now)
+{
+    return (double)x->body_bytes / (double)(now - x->first_ns + 1);
+}
+
+/* 1 when |x| comes far slower than the slowest peer that ended beside it, and would take long. */
+static int trickles(const struct xh_peers *p, const struct xh_exchange *x, uint64_t now, uint64_t quiet_ns)
+{
+    double rate = rate_of(x, now);
+    return rate * FAR < slowest_beside(p, x) && (double)bytes_left(x) > rate * (double)quiet_ns;
+}
+
+int xh_hedge_lags(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now)
+{
+    double peer = slowest_beside(p, x), left = (double)bytes_left(x), came = (double)x->body_bytes;
+    if (peer == 0 || rtt_ns <= 0 || !x->first_ns || now <= x->first_ns || came == 0)
+        return 0;
+    /* It brings the rest at its rate so far, or as much as that in the next round trip, twice as much in the one after
+     * that, and so on: whichever is sooner. */
+    double steady = left / rate_of(x, now), grows = rtt_ns * log2(1 + left / came);
+    return (steady < grows ? steady : grows) > rtt_ns + left / peer + rtt_ns;
 }
 
 uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now)

@@ -311,9 +311,13 @@ static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
         return begin_anew(t, r, now);
     if (r->hedged)
         return UINT64_MAX;
-    uint64_t wait = xh_hedge_wait(&r->endpoint->peers, r->endpoint->link.rtt_ns, x, now);
-    if (wait)
+    struct xh_endpoint *e = r->endpoint;
+    int idle = e->queued_requests == 0 && !r->job->speculative;
+    uint64_t wait = xh_hedge_wait(&e->peers, e->link.rtt_ns, x, now);
+    if (wait && !(idle && xh_hedge_lags(&e->peers, e->link.rtt_ns, x, now) && xh_endpoint_hedge(r) == 0))
         return wait;
+    if (r->hedged)
+        return UINT64_MAX;
     /* A guess may yet be waited for; a hedge may be allowed when others are over. */
     wait = (now - x->last_ns) / 2;
     wait = wait > XH_HEDGE_LOOK_NS ? wait : XH_HEDGE_LOOK_NS;

@@ -784,6 +784,36 @@ Test(endpoint, what_is_silent_for_long_is_asked_for_again_alone_and_one_at_a_tim
     cr_assert_eq(e->peers.replies, 0);
 }
 
+/* 1 where |x|, of which |left| bytes are not there after |kb| KiB in |ms|, lags behind two peers that brought
+ * |peer_kb_per_ms|. */
+static int lags(unsigned kb, unsigned left_kb, unsigned ms, unsigned peer_kb_per_ms,
+                unsigned peers)
+{
+    struct xh_range range = {0, (uint64_t)(kb + left_kb) << 10};
+    uint64_t got = (uint64_t)kb << 10;
+    struct xh_transfer t = {.ranges = &range, .nranges = 1};
+    struct xh_exchange x = {.transfer = &t, .got = &got, .asked_end = 1, .body_bytes = got,
+                            .sent_ns = now - (ms + 50) * MS, .first_ns = now - ms * MS, .last_ns = now};
+    struct xh_peers p = {0};
+    for (unsigned i = 0; i < peers; i++) {
+        p.last[i].end_ns = now - 10 * MS;
+        p.last[i].rate = peer_kb_per_ms * 1024 / 1e6;
+    }
+    return xh_hedge_lags(&p, 50 * MS, &x, now);
+}
+
+Test(endpoint, what_lags_is_asked_for_twice_where_that_ends_a_round_trip_sooner, .init = fresh)
+{
+    now += 100000 * MS;
+    cr_assert(lags(100, 1900, 150, 40, 2), "216 ms, where it still grows; another one 98");
+    cr_assert_not(lags(100, 1900, 150, 12, 2), "another one 208");
+    cr_assert_not(lags(1000, 1000, 150, 40, 2), "50 ms; another one 75");
+    cr_assert(lags(1000, 1000, 1500, 40, 2) == 0, "the same after 1.5 s: it may be doubling yet");
+    cr_assert(lags(100, 19000, 1500, 400, 2), "382 ms; another one 98");
+    cr_assert_not(lags(100, 1900, 150, 40, 1), "one peer tells nothing");
+    cr_assert_not(lags(0, 2000, 150, 100, 2), "nothing came yet");
+}
+
 /* How long a stream has to wait that was silent for |quiet_ms|, where the server was heard |heard_ms| ago. */
 static uint64_t stuck(struct xh_peers *p, double rtt_ms, uint64_t quiet_ms, uint64_t heard_ms)
 {
