@@ -494,6 +494,11 @@ int xh_endpoint_hedge(struct xh_request *r)
     return 0;
 }
 
+void xh_endpoint_doubt(struct xh_endpoint *e, uint64_t since_ns)
+{
+    e->doubt_ns = since_ns > e->doubt_ns ? since_ns : e->doubt_ns;
+}
+
 uint64_t xh_endpoints_look(uint64_t now)
 {
     uint64_t nearest = UINT64_MAX;

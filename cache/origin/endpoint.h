@@ -46,6 +46,7 @@ struct xh_endpoint {
     struct xh_link link;             /* what was measured */
     struct xh_trial trial;           /* how many connections pay */
     struct xh_peers peers;           /* what stragglers are measured by */
+    uint64_t doubt_ns;               /* a reply was stuck since then: what idled by then may be as dead; 0: none was */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
     atomic_ullong heard_ns;          /* when the last of them came; the same */
 };
@@ -93,6 +94,11 @@ uint64_t xh_endpoints_look(uint64_t now);
 /* Asks again for what is missing of |r|, RUNNING on this thread: binds a twin to it. Lock held.
  * Returns 0, or -1: not now, as too many run or were asked for twice. */
 int xh_endpoint_hedge(struct xh_request *r);
+
+/* A reply of |e| is stuck on its connection since |since_ns|: those that idle since then, or for longer, may be as
+ * dead, as where a middlebox has forgotten them, or the client's address has changed. They are not used any more.
+ * Lock held. */
+void xh_endpoint_doubt(struct xh_endpoint *e, uint64_t since_ns);
 
 /* A RUNNING |r| has finished its exchange |x|. Lock held. */
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x);

@@ -80,6 +80,7 @@ struct xh_exchange {
     const _Atomic int *speculative;  /* nobody waits for it now; relaxed */
     atomic_ullong *arrived;          /* where the server's body bytes are counted; relaxed, orders nothing */
     atomic_ullong *heard_ns;         /* where it is noted when some came; the same */
+    uint64_t doubt_ns;               /* connections that have idled since then, or longer, are not used; 0: any are */
     int whole_seen;                  /* 200 came where parts were asked for: this one is taken */
     int doubled;                     /* another exchange asks for the same, or did; 2: this is the second one */
     struct xh_url *url;     /* where it goes */

@@ -72,10 +72,15 @@ static uint64_t patience(const struct xh_peers *p, double rtt_ns)
     return ns;
 }
 
+uint64_t xh_hedge_stuck_ns(double rtt_ns)
+{
+    return larger(STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns));
+}
+
 uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns,
                         uint64_t now)
 {
-    uint64_t limit = larger(STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns)), drained = (uint64_t)(DRAIN_ROUND_TRIPS * rtt_ns);
+    uint64_t limit = xh_hedge_stuck_ns(rtt_ns), drained = (uint64_t)(DRAIN_ROUND_TRIPS * rtt_ns);
     if (!x->last_ns || now < x->last_ns)
         return limit; /* still being connected */
     uint64_t quiet = now - x->last_ns, since = now - p->anew_ns;

@@ -40,14 +40,15 @@ void xh_hedge_spend(struct xh_peers *p);
 /* In how many ns |x|, which runs, should be looked at again; 0: it straggles now. Thread of |x|. */
 uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now);
 
-/* 1 when a second request for the rest of |x|, over a connection that idles, would end more than a round trip sooner: as
- * fast as the slowest reply that ended beside |x|. Thread of |x|. */
+/* 1 when a second request for the rest of |x|, over a connection that idles, would end more than a round trip sooner:
+ * as fast as the slowest reply that ended beside |x|. Thread of |x|. */
 int xh_hedge_lags(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now);
 
 /* The same of a reply that may be given up for another: a stream's that does not stand still, as it may lack much, or
  * one for whose hedge there is no connection. |heard_ns|: when the server was heard last, over any connection. 0: it is
  * stuck now, and counted. Where nothing came over the others either, it may be the link, and TCP goes on where it was:
  * then it is one at a time. */
+uint64_t xh_hedge_stuck_ns(double rtt_ns); /* how long it has been silent then, at least */
 uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns,
                         uint64_t now);
 

@@ -150,6 +150,7 @@ static void start_bound(struct xh_thread *t)
         xh_request_prepare(r, x, &r->endpoint->limits, &rest);
         x->arrived = &r->endpoint->arrived;
         x->heard_ns = &r->endpoint->heard_ns;
+        x->doubt_ns = r->endpoint->doubt_ns;
         atomic_uint *sockets = xh_endpoint_sockets(r->endpoint, t->index);
         x->queued_ns = r->queued_ns;
         if (rest)
@@ -295,7 +296,12 @@ static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t n
     if (wait)
         return wait;
     xh_trace(XH_T_ORIGIN, "stuck", "id=%p quiet_ms=%" PRIu64, (void *)r, (now - r->exchange->last_ns) / 1000000u);
+    struct xh_request *twin = r->twin;
+    r->twin = NULL;
+    if (twin) /* no less stuck, as it is older */
+        drop(t, twin);
     r->anew = r->was_anew = t->cuts = 1;
+    xh_endpoint_doubt(e, r->exchange->last_ns);
     return XH_HEDGE_LOOK_NS;
 }
 
@@ -309,22 +315,24 @@ static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
         return UINT64_MAX;
     if (of->full && !of->goes_on) /* wanted, as it does not stand still */
         return begin_anew(t, r, now);
-    if (r->hedged)
-        return UINT64_MAX;
+    if (r->hedged) /* of a pair the second one is seen to */
+        return r->twin && !r->hedge ? UINT64_MAX : begin_anew(t, r, now);
     struct xh_endpoint *e = r->endpoint;
     int idle = e->queued_requests == 0 && !r->job->speculative;
     uint64_t wait = xh_hedge_wait(&e->peers, e->link.rtt_ns, x, now);
     if (wait && !(idle && xh_hedge_lags(&e->peers, e->link.rtt_ns, x, now) && xh_endpoint_hedge(r) == 0))
         return wait;
     if (r->hedged)
-        return UINT64_MAX;
+        return XH_HEDGE_LOOK_NS;
     /* A guess may yet be waited for; a hedge may be allowed when others are over. */
     wait = (now - x->last_ns) / 2;
     wait = wait > XH_HEDGE_LOOK_NS ? wait : XH_HEDGE_LOOK_NS;
     if (r->job->speculative)
         return wait;
+    if (now - x->last_ns >= xh_hedge_stuck_ns(e->link.rtt_ns))
+        xh_endpoint_doubt(e, x->last_ns);
     if (xh_endpoint_hedge(r) == 0)
-        return UINT64_MAX;
+        return XH_HEDGE_LOOK_NS;
     uint64_t anew = begin_anew(t, r, now);
     return anew < wait ? anew : wait;
 }

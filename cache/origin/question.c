@@ -115,17 +115,33 @@ void xh_question_leave(struct xh_origin *o, struct xh_question *q)
     }
 }
 
+/* The request of |p|; NULL: it is over. Lock held. */
+static const struct xh_request *request_of(const struct xh_origin *o, const struct xh_probe *p)
+{
+    for (const struct xh_ring *at = o->jobs.next; at != &o->jobs; at = at->next) {
+        const struct xh_job *j = xh_ring_of(at, struct xh_job, in_origin);
+        if (j->probe == p)
+            return &j->first_request;
+    }
+    return NULL;
+}
+
 /* 1 while |p| waits for its time to be sent, or sent again: a pause that the server asked for is no answer that is
  * stuck. Lock held. */
 static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
 {
-    for (const struct xh_ring *at = o->jobs.next; at != &o->jobs; at = at->next) {
-        const struct xh_job *j = xh_ring_of(at, struct xh_job, in_origin);
-        const struct xh_request *r = &j->first_request;
-        if (j->probe == p)
-            return r->state == XH_REQ_DELAYED || (r->state == XH_REQ_QUEUED && xh_endpoint_is_held(r->endpoint));
-    }
-    return 0;
+    const struct xh_request *r = request_of(o, p);
+    return r && (r->state == XH_REQ_DELAYED || (r->state == XH_REQ_QUEUED && xh_endpoint_is_held(r->endpoint)));
+}
+
+/* Asks |q| once more, as its answer is stuck. Lock held. */
+static void ask_again(struct xh_origin *o, struct xh_question *q)
+{
+    const struct xh_request *r = request_of(o, &q->tries[0]->p);
+    if (r && r->state == XH_REQ_RUNNING)
+        xh_endpoint_doubt(r->endpoint, q->asked_ns);
+    q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
+    xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
 }
 
 /* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience,
@@ -161,10 +177,8 @@ int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe
             q->asked_ns = xh_now_ns();
         uint64_t waited = xh_now_ns() - q->asked_ns;
         unsigned ms = q->tries[1] ? 0 : STUCK_MS;
-        if (!q->tries[1] && waited >= STUCK_MS * 1000000u) {
-            q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
-            xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
-        }
+        if (!q->tries[1] && waited >= STUCK_MS * 1000000u)
+            ask_again(o, q);
         wait_patiently(o, &w, ms);
     }
     struct xh_err own = b->err;

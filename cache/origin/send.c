@@ -78,6 +78,13 @@ static enum xh_net take_login_turn(struct xh_exchange *x)
     return XH_NET_OK;
 }
 
+/* For how long (s) a connection may have idled that |x| goes over; 0: any time. */
+static uint64_t idle_s(const struct xh_exchange *x)
+{
+    uint64_t since = x->doubt_ns ? (xh_now_ns() - x->doubt_ns) / 1000000000u : 0;
+    return x->doubt_ns && since < 2 ? 1 : since ? since - 1 : 0; /* whole seconds, of which libcurl drops the rest */
+}
+
 enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uint *sockets)
 {
     const struct xh_job *j = x->job;
@@ -114,7 +121,7 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
     headers[n] = NULL;
     struct xh_send s = {
         .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets,
-        .fresh = (int)x->request->fresh};
+        .fresh = (int)x->request->fresh, .idle_s = idle_s(x)};
     xh_caller_send(&o->caller, x->key_spoilt ? NULL : x->token, x->url, &s);
     const struct xh_login *login = x->at_login ? xh_caller_login(&o->caller, x->url) : NULL;
     if (login) {

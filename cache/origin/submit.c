@@ -130,6 +130,8 @@ void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
             struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
             if (r->state == XH_REQ_QUEUED)
                 xh_endpoint_dispatch(r->endpoint);
+            else if (r->state == XH_REQ_RUNNING)
+                xh_engine_wake(r->thread); /* it may straggle already */
         }
     }
     xh_engine_unlock();

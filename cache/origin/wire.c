@@ -26,6 +26,7 @@
 #include "ring.h"
 
 #define IDLE_CONNECTIONS_MAX 256L
+#define IDLE_S 118 /* libcurl's own */
 #define CONNECT_SPARE_MS     60000 /* curl's own time-out is longer than ours, which comes first */
 #define SOCKETS_A_LANE       4 /* an address of each family that is tried, the resolver's, one that is closing */
 
@@ -291,6 +292,7 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     }
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)s->connect_timeout_ms + CONNECT_SPARE_MS);
     curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)s->fresh);
+    curl_easy_setopt(e, CURLOPT_MAXAGE_CONN, s->idle_s && s->idle_s < IDLE_S ? (long)s->idle_s : (long)IDLE_S);
     xh_libcurl_leave_resolver(e, 0);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, s->sockets);
     if (curl_multi_add_handle(w->multi, e) != CURLM_OK) {

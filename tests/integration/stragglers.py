@@ -24,12 +24,14 @@ PATIENT = {"retries": 0, "stall_timeout_ms": 60000}
 
 
 class Server(origin_liar.Server):
-    """Answers honestly, but for one reply of each way, and with "both" for the one that is asked for in its place."""
+    """Answers honestly, but for one reply of each way, and with "both" for the one that is asked for in its place; with
+    "dead" for all over connections that there are by then."""
 
     def __init__(self):
         super().__init__()
         self.straggler = {}    # way: the last byte that the straggler was asked for
         self.asked = {}        # way: how often something that ends there was asked for
+        self.met = {}          # way: the connections of its requests, until the straggler
 
     def lie(self, s, way, n, asked, data, ranges, multi, path):
         with self.lock:
@@ -38,7 +40,11 @@ class Server(origin_liar.Server):
             mine = ranges[-1][1] == self.straggler.get(way)
             if mine:
                 self.asked[way] = self.asked.get(way, 0) + 1
-            stands = n == STRAGGLER or (way.startswith("both") and mine and self.asked[way] == 2)
+            met = self.met.setdefault(way, [])
+            if n <= STRAGGLER:
+                met.append(s)
+            dead = way == "dead" and n > STRAGGLER and s in met
+            stands = n == STRAGGLER or dead or (way.startswith("both") and mine and self.asked[way] == 2)
         if not stands:
             return super().lie(s, "honest", n, asked, data, ranges, multi, path)
         pieces = Pieces()
@@ -77,6 +83,9 @@ def main():
             with tap.claim(f"{way}: what straggles is asked for again, and the bytes are right"):
                 facts = run(program, server, way, local, *words, **PATIENT)
                 assert facts["hedged"] >= 1, facts
+        with tap.claim("dead: all connections die without a word, and what idled is not used: the bytes are right"):
+            facts = run(program, server, "dead", local, "1", "100000", **PATIENT)
+            assert facts["hedged"] + facts["retries"] >= 1, facts
         for how in ("close", "cancel", "exit"):
             with tap.claim(f"{how} while both stand still: each transfer ends once, and nothing waits for the server"):
                 run(program, server, f"both-{how}", local, "1", "100000", how, **PATIENT)

@@ -314,6 +314,7 @@ struct bench {
     int again;        /* another process reads it then, in the same shadow */
     enum sim_dialect dialect;
     unsigned images, reads, plain, sources, connections; /* connections 0: as by default */
+    double dies_s;  /* so many seconds after the beginning all connections die; 0: never */
     unsigned stall; /* of connections and requests, the one whose reply stands still; 0: none */
     uint64_t readahead_bytes; /* likewise */
     uint64_t piece_bytes; /* read at a time; 0: an image */
@@ -433,6 +434,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->server.faults_left = 1;
         w->server.faults_from = b->stall;
     }
+    w->link.dies_ns = b->dies_s > 0 && !b->plain ? sim_now() + (uint64_t)(b->dies_s * 1e9) : 0;
     w->readers = 1;
     sim_net.client_ns_byte = b->client_ns_byte;
     if (is_of_cache(b, w))
@@ -630,7 +632,7 @@ static int run_stalls(struct bench *b, unsigned every, double most)
     return bad || requests == 0 || worst > most;
 }
 
-static int run_workload(struct bench *b, double least)
+static int run_workload(struct bench *b, double least, double within)
 {
     const struct small_file *small = small_file(b->name);
     if (small)
@@ -642,7 +644,9 @@ static int run_workload(struct bench *b, double least)
     printf("%s: %.1f MB/s; connections, requests, seconds, bytes:%s\n", b->name, m.rate, m.more);
     if (m.best > 0)
         printf("by the best plain client (%u connections): %.2f\n", m.best_n, m.rate / m.best);
-    return rc != 0 || m.rate < least * m.best;
+    double seconds = 0;
+    sscanf(m.more, "%*u %*u %lf", &seconds);
+    return rc != 0 || m.rate < least * m.best || (within > 0 && seconds > within);
 }
 
 /* Many sources by one file. */
@@ -766,11 +770,13 @@ static void usage(void)
            "sim --workload W1|W1-sets|W2|W3|W4 [--rtt MS] [--rate MBIT] [--loss PART] [--cap MB] [--control reno|cubic|bbr] [--stock]\n"
            "    [--piece BYTES] [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
            "sim --workload … --stall N                 the reply to the N-th, connections counted, stands still\n"
+           "sim --workload … --dies S              of connections there are after S seconds nothing comes any more\n"
            "sim --workload … --stalls S                that of each in turn, or each N-th (--every); more\n"
            "    than S seconds more are a failure\n"
            "sim --workload W1-down|W1-steps|W1-period|W1-then|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
-           "sim --workload W1 … [--least R]            less than R of the best plain client is a failure\n"
+           "sim --workload W1 … [--least R] [--within S]   less than R of the best plain client, or more than S\n"
+           "    seconds, are a failure\n"
            "sim --workload W1 … --again MB   a second process reads it, too; more than so much is a failure\n"
            "sim --workload S1 …                        one image of W1's dataset, somewhere\n"
            "sim --workload W4-4M|W4-10M|W4-40M[-one] … [--least R]   a walk in a file of that size, or one of its datasets;\n"
@@ -817,13 +823,14 @@ int main(int argc, char **argv)
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'},
         {"again", 1, NULL, 'a' + 256},
         {"readahead-bytes", 1, NULL, 'b' + 256},
-        {"stall", 1, NULL, 'l' + 256}, {"stalls", 1, NULL, 'l' + 512},
+        {"stall", 1, NULL, 'l' + 256}, {"dies", 1, NULL, 'd'},
+        {"within", 1, NULL, 'W'}, {"stalls", 1, NULL, 'l' + 512},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
     };
     struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .reads = 1000, .sources = 16,
                       .source_bytes = 64u << 20, .readers = 1, .seed = 1, .unpack_ns_byte = GZIP_NS_BYTE};
-    double seconds = 0, least = 0, beside = 0, again = -1, stalls = -1;
+    double seconds = 0, least = 0, beside = 0, again = -1, stalls = -1, within = 0;
     uint64_t seed = 0, count = 0;
     unsigned bad = 1, every = 1;
     int has_seed = 0, matrix = 0, bad_word = 0, c;
@@ -850,6 +857,8 @@ int main(int argc, char **argv)
         case 'g': return try_cases(&growths);
         case 'A': return try_situations();
         case 'w': b.name = optarg; break;
+        case 'W': within = strtod(optarg, NULL); break;
+        case 'd': b.dies_s = strtod(optarg, NULL); break;
         case 'l' + 256: b.stall = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'l' + 512: stalls = strtod(optarg, NULL); break;
         case 'r': b.rtt_ms = strtod(optarg, NULL); break;
@@ -888,7 +897,7 @@ int main(int argc, char **argv)
     if (b.name && again >= 0)
         return run_again(&b, again);
     if (b.name)
-        return matrix ? run_matrix(&b, every ? every : 1) : run_workload(&b, least);
+        return matrix ? run_matrix(&b, every ? every : 1) : run_workload(&b, least, within);
     if (seconds > 0 || count > 0)
         return search(seconds, count, seed, bad);
     if (has_seed)

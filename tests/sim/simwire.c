@@ -28,7 +28,7 @@ struct conn {
     struct xh_lane *lane;
     const struct sim_reply *reply;
     atomic_uint *sockets;
-    uint64_t pos, begun_ns;
+    uint64_t pos, begun_ns, kept_ns;
     unsigned port, requests;
     int there, ready, refused, closed; /* TCP's handshake is over, TLS's as well; ours: given up */
 };
@@ -164,7 +164,7 @@ static struct sim_server *server_of(const char *url, const char **path)
 
 /* A kept connection to |s| that is sound as far as can be told: as with libcurl, of several the one that was opened
  * first. */
-static struct conn *conn_kept(struct xh_wire *w, struct sim_server *s)
+static struct conn *conn_kept(struct xh_wire *w, struct sim_server *s, uint64_t idle_s)
 {
     struct conn *oldest = NULL;
     for (struct xh_ring *p = w->kept.next, *next; p != &w->kept; p = next) {
@@ -173,7 +173,8 @@ static struct conn *conn_kept(struct xh_wire *w, struct sim_server *s)
         next = p->next;
         if (c->server != s)
             continue;
-        if (sim_conn_readable(c->tcp, &ended) || ended) {
+        int is_old = idle_s && (sim_now() - c->kept_ns) / SIM_S > idle_s;
+        if (is_old || sim_conn_readable(c->tcp, &ended) || ended) {
             conn_close(c);
             continue;
         }
@@ -284,7 +285,7 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     q->path = copy(path);
     for (size_t i = 0; s->headers[i] && i < HEADERS_MOST; i++)
         q->header[i] = copy(s->headers[i]);
-    struct conn *c = s->fresh ? NULL : conn_kept(w, server);
+    struct conn *c = s->fresh ? NULL : conn_kept(w, server, s->idle_s);
     bind(l, c ? c : conn_open(l, server));
     xh_ring_put_last(&w->running, &l->link);
     w->woken = 1;
@@ -307,10 +308,12 @@ static void finish(struct xh_lane *l, enum xh_net net, int keeps)
     c->lane = NULL;
     xh_ring_take(&l->link);
     xh_ring_put_first(&w->idle, &l->link);
-    if (keeps)
+    if (keeps) {
+        c->kept_ns = sim_now();
         xh_ring_put_first(&w->kept, &c->link);
-    else
+    } else {
         conn_close(c);
+    }
     w->events->over(x, &out);
 }
 

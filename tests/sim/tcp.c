@@ -63,6 +63,7 @@ struct sim_conn {
     struct sim_link *link;
     struct sim_conn_events events;
     int closed;
+    uint64_t born_ns;
     /* The sender: */
     uint64_t end, next; /* written so far, sent so far */
     uint64_t wanted;    /* to be written, where the server is capped */
@@ -607,7 +608,8 @@ static void room_grows(struct sim_conn *c, uint64_t read)
 static void on_packet(void *ctx, uint64_t i)
 {
     struct sim_conn *c = ctx;
-    if (c->closed)
+    uint64_t dies = c->link->dies_ns;
+    if (c->closed || (dies && c->born_ns < dies && sim_now() >= dies))
         return;
     if (i >= c->got_packets) {
         uint64_t before = c->got;
@@ -813,7 +815,7 @@ struct sim_conn *sim_conn_new(struct sim_link *l, const struct sim_conn_events *
     c->pacing = BBR_MARGIN * BBR_HIGH * FIRST_WINDOW / (double)(l->rtt_ns ? l->rtt_ns : 1);
     c->clamp = c->receive_bytes;
     c->copied = FIRST_WINDOW;
-    c->heard_ns = c->delivered_ns = c->rtt_seen_ns = c->idle_ns = sim_now();
+    c->born_ns = c->heard_ns = c->delivered_ns = c->rtt_seen_ns = c->idle_ns = sim_now();
     return c;
 }
 

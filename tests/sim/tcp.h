@@ -25,6 +25,8 @@ struct sim_link {
     uint64_t receive_most, send_most; /* what the two ends let be under way on a connection, bytes */
     uint64_t loses;       /* bit n: the n-th packet that it carries is lost; for tests */
     enum sim_control control;
+    uint64_t dies_ns;     /* of connections that there are by then nothing arrives any more, as where the client's
+                           * address has changed; 0: never */
     double connection_rate; /* the server sends no faster on each; 0: as it can */
     /* Its state: */
     uint64_t busy_until_ns, last_ns;
