@@ -327,11 +327,9 @@ static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
     /* A guess may yet be waited for; a hedge may be allowed when others are over. */
     wait = (now - x->last_ns) / 2;
     wait = wait > XH_HEDGE_LOOK_NS ? wait : XH_HEDGE_LOOK_NS;
-    if (r->job->speculative)
-        return wait;
     if (now - x->last_ns >= xh_hedge_stuck_ns(e->link.rtt_ns))
         xh_endpoint_doubt(e, x->last_ns);
-    if (xh_endpoint_hedge(r) == 0)
+    if (!r->job->speculative && xh_endpoint_hedge(r) == 0)
         return XH_HEDGE_LOOK_NS;
     uint64_t anew = begin_anew(t, r, now);
     return anew < wait ? anew : wait;
