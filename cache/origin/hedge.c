@@ -14,7 +14,9 @@
 #define FAR 4                     /* times worse than the worst of the peers */
 #define QUIET_LEAST_NS 100000000u /* half of the least time-out of TCP; a busy server is often silent for less */
 #define STUCK_LEAST_NS 2000000000u
+#define VAIN_MOST 4               /* then patience is longer than the usual time-out */
 #define DRAIN_ROUND_TRIPS 2       /* what was on its way when a link broke down is there by then */
+#define AWAKE_PART 4              /* of that time; a server that was silent as a whole sends on all connections again */
 #define TRICKLE_LEAST_NS 500000000u
 #define TRICKLE_ROUND_TRIPS 16    /* slow start is over then */
 #define PEERS_LEAST 2
@@ -77,17 +79,28 @@ uint64_t xh_hedge_stuck_ns(double rtt_ns)
     return larger(STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns));
 }
 
+void xh_hedge_judge(struct xh_peers *p, int helped)
+{
+    p->vain = helped ? 0 : p->vain < VAIN_MOST ? p->vain + 1 : p->vain;
+}
+
 uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns,
                         uint64_t now)
 {
     uint64_t limit = xh_hedge_stuck_ns(rtt_ns), drained = (uint64_t)(DRAIN_ROUND_TRIPS * rtt_ns);
+    uint64_t least = larger(limit << p->vain, FAR * x->quiet_ns);
+    if (heard_ns > p->heard_ns + limit)
+        p->woke_ns = heard_ns;
+    p->heard_ns = larger(heard_ns, p->heard_ns);
     if (!x->last_ns || now < x->last_ns)
         return limit; /* still being connected */
-    uint64_t quiet = now - x->last_ns, since = now - p->anew_ns;
-    if (quiet < limit)
-        return limit - quiet;
-    if (heard_ns <= x->last_ns + drained && since < limit)
-        return limit - since;
+    uint64_t quiet = now - x->last_ns, awake = now - p->woke_ns;
+    if (quiet < least)
+        return least - quiet;
+    if (heard_ns <= x->last_ns + drained && heard_ns <= p->anew_ns)
+        return XH_HEDGE_LOOK_NS; /* nothing has come of the one that was given up last */
+    if (heard_ns > x->last_ns + drained && awake < limit / AWAKE_PART)
+        return limit / AWAKE_PART - awake;
     p->anew_ns = now;
     return 0;
 }

@@ -26,7 +26,10 @@ struct xh_peers {
     unsigned next;    /* entry to be written */
     unsigned replies; /* not yet spent on hedges, up to a limit */
     unsigned hedges;  /* bound or running */
-    uint64_t anew_ns; /* when one was given up last; 0: never */
+    unsigned vain;    /* how often it was in vain to give up one that was stuck */
+    uint64_t anew_ns; /* when a stuck one was given up last; 0: never */
+    uint64_t heard_ns, woke_ns; /* when the server was heard last, and first behind a silence as long as that of a stuck
+                                 * one, as far as one was looked at */
 };
 
 /* |x|, over, brought bytes that were wanted. */
@@ -40,16 +43,21 @@ void xh_hedge_spend(struct xh_peers *p);
 /* In how many ns |x|, which runs, should be looked at again; 0: it straggles now. Thread of |x|. */
 uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now);
 
+/* The same of a reply that may be given up for another: a stream's that does not stand still, as it may lack much, or
+ * one for whose hedge there is no connection. |heard_ns|: when the server was heard last, over any connection. 0: it
+ * is stuck now, and noted. Where nothing came over the others either, it may be the link, or the server, and the reply
+ * goes on where it was: then one alone is given up, and no further one until the server is heard. Where it has just
+ * come back, all are given time to. */
+uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns,
+                        uint64_t now);
+uint64_t xh_hedge_stuck_ns(double rtt_ns); /* how long it has been silent then, at least */
+
+/* What was asked for in place of one that was given up has come, or was silent for as long: then each may be silent for
+ * twice as long, until it helps again. */
+void xh_hedge_judge(struct xh_peers *p, int helped);
+
 /* 1 when a second request for the rest of |x|, over a connection that idles, would end more than a round trip sooner:
  * as fast as the slowest reply that ended beside |x|. Thread of |x|. */
 int xh_hedge_lags(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now);
-
-/* The same of a reply that may be given up for another: a stream's that does not stand still, as it may lack much, or
- * one for whose hedge there is no connection. |heard_ns|: when the server was heard last, over any connection. 0: it is
- * stuck now, and counted. Where nothing came over the others either, it may be the link, and TCP goes on where it was:
- * then it is one at a time. */
-uint64_t xh_hedge_stuck_ns(double rtt_ns); /* how long it has been silent then, at least */
-uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns,
-                        uint64_t now);
 
 #endif

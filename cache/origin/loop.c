@@ -283,23 +283,39 @@ static int wake_delayed(struct xh_thread *t)
     return (int)(nearest / 1000000u) + 1;
 }
 
-/* Where |r|, RUNNING on |t| and wanted, is stuck, it is to be asked for anew: once, and again where that brought
- * enough, so that a server whose replies all stop ends the read. Returns in how many ns to come again; UINT64_MAX: not
- * for that. Lock held. */
+/* 1 when |r| may be given up where it is, and asked for anew: once, and again where that brought something, so that a
+ * server whose replies all stop ends the read. Not while the first of a pair goes on, the server wants to be left
+ * alone, or all would come from the beginning again. */
+static int may_begin_anew(const struct xh_request *r, uint64_t now)
+{
+    const struct xh_exchange *x = r->exchange, *first = r->twin ? r->twin->exchange : NULL;
+    int first_lives = first && now - first->last_ns < xh_hedge_stuck_ns(r->endpoint->link.rtt_ns);
+    int from_begin = x->body_bytes && x->reply.status == 200;
+    return (!r->was_anew || x->fresh >= XH_PACE_BYTES) && !first_lives && !from_begin &&
+           !xh_endpoint_is_held(r->endpoint);
+}
+
+/* Where |r|, RUNNING on |t| and wanted, is stuck, it is to be asked for anew. Returns in how many ns to come again.
+ * Lock held. */
 static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t now)
 {
     struct xh_endpoint *e = r->endpoint;
-    if (r->was_anew && r->exchange->fresh < XH_PACE_BYTES)
-        return UINT64_MAX;
+    uint64_t last_ns = r->exchange->last_ns, least = xh_hedge_stuck_ns(e->link.rtt_ns);
+    if (r->was_anew == 1 && last_ns && now > last_ns + least) {
+        r->was_anew = 2;
+        xh_hedge_judge(&e->peers, 0);
+    }
+    if (!may_begin_anew(r, now))
+        return least;
     uint64_t heard = atomic_load_explicit(&e->heard_ns, memory_order_relaxed);
     uint64_t wait = xh_hedge_stuck(&e->peers, e->link.rtt_ns, r->exchange, heard, now);
     if (wait)
         return wait;
     xh_trace(XH_T_ORIGIN, "stuck", "id=%p quiet_ms=%" PRIu64, (void *)r, (now - r->exchange->last_ns) / 1000000u);
-    struct xh_request *twin = r->twin;
+    struct xh_request *first = r->twin;
     r->twin = NULL;
-    if (twin) /* no less stuck, as it is older */
-        drop(t, twin);
+    if (first)
+        drop(t, first);
     r->anew = r->was_anew = t->cuts = 1;
     xh_endpoint_doubt(e, r->exchange->last_ns);
     return XH_HEDGE_LOOK_NS;
@@ -318,7 +334,8 @@ static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
     if (r->hedged) /* of a pair the second one is seen to */
         return r->twin && !r->hedge ? UINT64_MAX : begin_anew(t, r, now);
     struct xh_endpoint *e = r->endpoint;
-    int idle = e->queued_requests == 0 && !r->job->speculative;
+    unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
+    int idle = here > e->thread[t->index].active && e->queued_requests == 0 && !r->job->speculative;
     uint64_t wait = xh_hedge_wait(&e->peers, e->link.rtt_ns, x, now);
     if (wait && !(idle && xh_hedge_lags(&e->peers, e->link.rtt_ns, x, now) && xh_endpoint_hedge(r) == 0))
         return wait;

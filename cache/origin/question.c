@@ -116,10 +116,10 @@ void xh_question_leave(struct xh_origin *o, struct xh_question *q)
 }
 
 /* The request of |p|; NULL: it is over. Lock held. */
-static const struct xh_request *request_of(const struct xh_origin *o, const struct xh_probe *p)
+static struct xh_request *request_of(const struct xh_origin *o, const struct xh_probe *p)
 {
     for (const struct xh_ring *at = o->jobs.next; at != &o->jobs; at = at->next) {
-        const struct xh_job *j = xh_ring_of(at, struct xh_job, in_origin);
+        struct xh_job *j = xh_ring_of(at, struct xh_job, in_origin);
         if (j->probe == p)
             return &j->first_request;
     }
@@ -134,14 +134,22 @@ static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
     return r && (r->state == XH_REQ_DELAYED || (r->state == XH_REQ_QUEUED && xh_endpoint_is_held(r->endpoint)));
 }
 
-/* Asks |q| once more, as its answer is stuck. Lock held. */
+/* Asks |q| once more, as its answer is stuck: beside the first time, or where there is no connection for that, in its
+ * place. Lock held. */
 static void ask_again(struct xh_origin *o, struct xh_question *q)
 {
-    const struct xh_request *r = request_of(o, &q->tries[0]->p);
-    if (r && r->state == XH_REQ_RUNNING)
-        xh_endpoint_doubt(r->endpoint, q->asked_ns);
-    q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
+    struct xh_request *r = request_of(o, &q->tries[0]->p);
+    int runs = r && r->state == XH_REQ_RUNNING && !r->cut && !r->leads;
+    q->again = 1;
     xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
+    if (runs)
+        xh_endpoint_doubt(r->endpoint, q->asked_ns);
+    if (runs && r->endpoint->active >= xh_origin_object_allowed(o)) {
+        r->anew = r->thread->cuts = 1;
+        xh_engine_wake(r->thread);
+        return;
+    }
+    q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
 }
 
 /* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience,
@@ -173,11 +181,11 @@ int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe
     struct xh_beside *b;
     struct xh_wait w = {0};
     while (!(b = question_answer(q))) {
-        if (!q->tries[1] && is_paused(o, &q->tries[0]->p))
+        if (!q->again && is_paused(o, &q->tries[0]->p))
             q->asked_ns = xh_now_ns();
         uint64_t waited = xh_now_ns() - q->asked_ns;
-        unsigned ms = q->tries[1] ? 0 : STUCK_MS;
-        if (!q->tries[1] && waited >= STUCK_MS * 1000000u)
+        unsigned ms = q->again ? 0 : STUCK_MS;
+        if (!q->again && waited >= STUCK_MS * 1000000u)
             ask_again(o, q);
         wait_patiently(o, &w, ms);
     }

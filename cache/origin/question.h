@@ -12,6 +12,7 @@ struct xh_question {
     enum xh_ask what;
     struct xh_beside *tries[2]; /* both NULL: it was not asked, or is left */
     uint64_t asked_ns;
+    int again; /* it was asked again */
 };
 
 /* Asks for what the prober set in |like|. Lock held. Returns 0 or XH_E_NOMEM. */

@@ -38,7 +38,8 @@ struct xh_request {
     int cut;                       /* to be ended by its thread */
     int resume;                    /* to go on, when it stands still */
     int leaves;                    /* to leave its connection to others, if it still stands when its thread looks */
-    int anew, was_anew;            /* stuck: to leave its connection, and be asked for anew; it was so before */
+    int anew;                      /* stuck: to leave its connection, and be asked for anew */
+    int was_anew;                  /* it was so before: 1; 2: and what came in its place was as silent */
     int again;                     /* while QUEUED: in the endpoint's ring |again| */
     /* Hedging, see hedge.h. Two twins are BOUND or RUNNING, on the same thread, with the same slice: */
     struct xh_request *twin; /* the other of a pair; NULL: none, or it is over */

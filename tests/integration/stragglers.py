@@ -13,6 +13,7 @@ import pathlib
 import re
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
@@ -20,6 +21,7 @@ import origin_liar  # noqa: E402
 
 STRAGGLER = 27    # which request straggles: by then the server is known, and others are under way
 ENDS_S = 100      # a loaded machine
+SOON_S = 1        # a request may be on its way to a dead connection when another one is given up
 PATIENT = {"retries": 0, "stall_timeout_ms": 60000}
 
 
@@ -32,6 +34,8 @@ class Server(origin_liar.Server):
         self.straggler = {}    # way: the last byte that the straggler was asked for
         self.asked = {}        # way: how often something that ends there was asked for
         self.met = {}          # way: the connections of its requests, until the straggler
+        self.given_up = 0      # when the client closed one that was dead
+        self.doubtful = 0      # requests over dead ones, a while after that
 
     def lie(self, s, way, n, asked, data, ranges, multi, path):
         with self.lock:
@@ -44,6 +48,7 @@ class Server(origin_liar.Server):
             if n <= STRAGGLER:
                 met.append(s)
             dead = way == "dead" and n > STRAGGLER and s in met
+            self.doubtful += dead and self.given_up and time.monotonic() - self.given_up > SOON_S
             stands = n == STRAGGLER or dead or (way.startswith("both") and mine and self.asked[way] == 2)
         if not stands:
             return super().lie(s, "honest", n, asked, data, ranges, multi, path)
@@ -53,6 +58,8 @@ class Server(origin_liar.Server):
         with contextlib.suppress(OSError):
             while s.recv(65536):    # until the client has gone
                 pass
+        with self.lock:
+            self.given_up = self.given_up or (dead and time.monotonic())
         return False
 
 
@@ -86,6 +93,7 @@ def main():
         with tap.claim("dead: all connections die without a word, and what idled is not used: the bytes are right"):
             facts = run(program, server, "dead", local, "1", "100000", **PATIENT)
             assert facts["hedged"] + facts["retries"] >= 1, facts
+            assert server.given_up and not server.doubtful, (server.doubtful, facts)
         for how in ("close", "cancel", "exit"):
             with tap.claim(f"{how} while both stand still: each transfer ends once, and nothing waits for the server"):
                 run(program, server, f"both-{how}", local, "1", "100000", how, **PATIENT)

@@ -315,6 +315,7 @@ struct bench {
     enum sim_dialect dialect;
     unsigned images, reads, plain, sources, connections; /* connections 0: as by default */
     double dies_s;  /* so many seconds after the beginning all connections die; 0: never */
+    double pauses_s; /* each reply stands still for so long in its midst; 0: none does */
     unsigned stall; /* of connections and requests, the one whose reply stands still; 0: none */
     uint64_t readahead_bytes; /* likewise */
     uint64_t piece_bytes; /* read at a time; 0: an image */
@@ -407,6 +408,14 @@ static struct sim_link link_of(const struct bench *b, double rtt_ms, double rate
     return l;
 }
 
+static uint64_t pause_ns;
+
+static struct sim_lie pauses(const char *range)
+{
+    (void)range;
+    return (struct sim_lie){.fault = SIM_FAULTS, .halts = 1, .pause_ns = pause_ns};
+}
+
 static void bench_world(const struct bench *b, struct sim_world *w)
 {
     const struct small_file *small = small_file(b->name);
@@ -434,6 +443,9 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->server.faults_left = 1;
         w->server.faults_from = b->stall;
     }
+    pause_ns = b->plain ? 0 : (uint64_t)(b->pauses_s * 1e9);
+    w->server.lies = pause_ns ? pauses : NULL;
+    w->server.lie = (struct sim_lie){.fault = SIM_FAULTS}; /* none at connecting */
     w->link.dies_ns = b->dies_s > 0 && !b->plain ? sim_now() + (uint64_t)(b->dies_s * 1e9) : 0;
     w->readers = 1;
     sim_net.client_ns_byte = b->client_ns_byte;
@@ -771,6 +783,7 @@ static void usage(void)
            "    [--piece BYTES] [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
            "sim --workload … --stall N                 the reply to the N-th, connections counted, stands still\n"
            "sim --workload … --dies S              of connections there are after S seconds nothing comes any more\n"
+           "sim --workload … --pauses S            each reply stands still for S seconds in its midst\n"
            "sim --workload … --stalls S                that of each in turn, or each N-th (--every); more\n"
            "    than S seconds more are a failure\n"
            "sim --workload W1-down|W1-steps|W1-period|W1-then|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
@@ -823,7 +836,7 @@ int main(int argc, char **argv)
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'},
         {"again", 1, NULL, 'a' + 256},
         {"readahead-bytes", 1, NULL, 'b' + 256},
-        {"stall", 1, NULL, 'l' + 256}, {"dies", 1, NULL, 'd'},
+        {"stall", 1, NULL, 'l' + 256}, {"dies", 1, NULL, 'd'}, {"pauses", 1, NULL, 'p' + 256},
         {"within", 1, NULL, 'W'}, {"stalls", 1, NULL, 'l' + 512},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
@@ -858,6 +871,7 @@ int main(int argc, char **argv)
         case 'A': return try_situations();
         case 'w': b.name = optarg; break;
         case 'W': within = strtod(optarg, NULL); break;
+        case 'p' + 256: b.pauses_s = strtod(optarg, NULL); break;
         case 'd': b.dies_s = strtod(optarg, NULL); break;
         case 'l' + 256: b.stall = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'l' + 512: stalls = strtod(optarg, NULL); break;

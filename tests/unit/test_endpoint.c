@@ -814,11 +814,17 @@ Test(endpoint, what_lags_is_asked_for_twice_where_that_ends_a_round_trip_sooner,
     cr_assert_not(lags(0, 2000, 150, 100, 2), "nothing came yet");
 }
 
-/* How long a stream has to wait that was silent for |quiet_ms|, where the server was heard |heard_ms| ago. */
+/* How long a stream has to wait that was silent for |quiet_ms|, and before for |paused_ms| at most, where the server
+ * was heard |heard_ms| ago. */
+static uint64_t stuck_as(struct xh_peers *p, double rtt_ms, uint64_t quiet_ms, uint64_t paused_ms, uint64_t heard_ms)
+{
+    struct xh_exchange x = {.last_ns = now - quiet_ms * MS, .quiet_ns = paused_ms * MS};
+    return xh_hedge_stuck(p, rtt_ms * MS, &x, now - heard_ms * MS, now);
+}
+
 static uint64_t stuck(struct xh_peers *p, double rtt_ms, uint64_t quiet_ms, uint64_t heard_ms)
 {
-    struct xh_exchange x = {.last_ns = now - quiet_ms * MS};
-    return xh_hedge_stuck(p, rtt_ms * MS, &x, now - heard_ms * MS, now);
+    return stuck_as(p, rtt_ms, quiet_ms, 0, heard_ms);
 }
 
 Test(endpoint, a_stream_that_is_silent_for_long_is_stuck_while_its_server_is_heard, .init = fresh)
@@ -826,16 +832,33 @@ Test(endpoint, a_stream_that_is_silent_for_long_is_stuck_while_its_server_is_hea
     struct xh_peers p = {0};
     struct xh_exchange opening = {0};
     now += 100000 * MS;
+    p.heard_ns = now - 2000 * MS;
     cr_assert_gt(xh_hedge_stuck(&p, 10 * MS, &opening, now, now), 0, "still being connected");
     cr_assert_eq(stuck(&p, 10, 1990, 0), 10 * MS);
     cr_assert_eq(stuck(&p, 600, 2000, 0), 400 * MS, "four round trips");
-    cr_assert_eq(stuck(&p, 10, 2000, 1979), 0, "the others came longer than what was under way");
+    cr_assert_eq(stuck_as(&p, 10, 2000, 700, 0), 800 * MS, "four times its longest silence");
+    xh_hedge_judge(&p, 0);
+    cr_assert_eq(stuck(&p, 10, 2000, 0), 2000 * MS, "twice as long where it was in vain");
+    for (int i = 0; i < 100; i++)
+        xh_hedge_judge(&p, 0);
+    cr_assert_eq(stuck(&p, 10, 2000, 0), (uint64_t)30000 * MS);
+    xh_hedge_judge(&p, 1);
+    cr_assert_eq(stuck(&p, 10, 2000, 0), 0);
     cr_assert_eq(stuck(&p, 10, 2000, 0), 0, "another one, at the same time");
+}
+
+Test(endpoint, where_no_connection_is_heard_one_stream_alone_is_given_up, .init = fresh)
+{
+    struct xh_peers p = {0};
+    now += 100000 * MS;
+    p.heard_ns = now - 2000 * MS;
+    cr_assert_eq(stuck(&p, 10, 2000, 1980), 0, "what was under way");
+    cr_assert_gt(stuck(&p, 10, 2000, 1980), 0);
+    now += 8000 * MS;
+    cr_assert_gt(stuck(&p, 10, 10000, 9980), 0, "nothing has come of that");
+    cr_assert_eq(stuck(&p, 10, 10000, 0), 500 * MS, "now the server is back: the others may go on where they were");
     now += 500 * MS;
-    cr_assert_eq(stuck(&p, 10, 2000, 1980), 1500 * MS, "where none is heard, one at a time");
-    now += 1500 * MS;
-    cr_assert_eq(stuck(&p, 10, 2000, 1980), 0);
-    cr_assert_eq(stuck(&p, 10, 2000, 1980), 2000 * MS);
+    cr_assert_eq(stuck(&p, 10, 10500, 0), 0);
 }
 
 Test(endpoint, a_trickle_is_a_straggler_only_beside_faster_peers, .init = fresh)
