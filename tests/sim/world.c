@@ -155,6 +155,8 @@ void sim_world_of(struct sim_world *w, uint64_t seed)
         if (w->bytes[i] / w->piece[i] > 2000)
             w->bytes[i] = 2000 * w->piece[i];
     }
+    if (below(10) == 0)
+        w->link.dies_ns = sim_now() + below(3000) * SIM_MS + 1;
 }
 
 void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from, int forever, enum sim_dialect dialect,
@@ -212,6 +214,8 @@ void sim_world_print(const struct sim_world *w)
     for (int i = 0; i < SIM_FAULTS; i++)
         if (w->server.fault[i] > 0)
             printf(" %s:%g", sim_fault_names[i], w->server.fault[i]);
+    if (l->dies_ns)
+        printf(" dies=%gs", (double)l->dies_ns / 1e9 - 1000);
     printf("; connections=%" PRIu64 " threads=%" PRIu64 " readahead=%" PRIu64 " shadow=%" PRIu64 " switches=%u;", o->connections,
            o->engine_threads, o->readahead, o->shadow, w->switches);
     if (w->h5)
@@ -253,7 +257,7 @@ static int is_due(const struct sim_server *s, int code)
     case XH_E_NET:
         return n[SIM_F_REFUSED] || n[SIM_F_DROPPED] || n[SIM_F_CUT];
     case XH_E_TIMEOUT:
-        return n[SIM_F_SILENT] || n[SIM_F_STALL] || n[SIM_F_TRICKLE];
+        return n[SIM_F_SILENT] || n[SIM_F_STALL] || n[SIM_F_TRICKLE] || running->link.dies_ns;
     case XH_E_STATUS:
         return n[SIM_F_503] || n[SIM_F_429] || n[SIM_F_500];
     case XH_E_CHANGED:
@@ -267,7 +271,7 @@ static int is_due(const struct sim_server *s, int code)
 /* No failure is borne less often than |retries| allows: two faults in all never fail a read. */
 static int is_borne(const struct sim_world *w)
 {
-    unsigned all = 0;
+    unsigned all = w->link.dies_ns != 0;
     for (int i = 0; i < SIM_FAULTS; i++)
         all += w->server.struck[i];
     return all <= 2 && !w->server.struck[SIM_F_CHANGED] && !w->server.struck[SIM_F_TOTAL] && w->server.dialect != SIM_WHOLE;
