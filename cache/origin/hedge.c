@@ -24,10 +24,23 @@
 #define REPLIES_KEPT (2 * REPLIES_PER_HEDGE)
 #define HEDGES_AT_ONCE 2
 
+/* What was learnt of a server's pauses need not be so for ever. */
+static void note_calm(struct xh_peers *p, const struct xh_exchange *x)
+{
+    p->calm = x->quiet_ns < STUCK_LEAST_NS ? p->calm + 1 : 0;
+    if (p->calm == XH_PEERS) {
+        p->calm = 0;
+        p->vain -= p->vain > 0;
+    }
+}
+
 void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x)
 {
     const struct xh_transfer *t = x->transfer;
-    if (x->fresh == 0 || (t && t->full && !t->goes_on)) /* a stream stands still by its reader's will */
+    if (x->fresh == 0)
+        return;
+    note_calm(p, x);
+    if (t && t->full && !t->goes_on) /* a stream stands still by its reader's will */
         return;
     p->last[p->next].end_ns = x->last_ns;
     p->last[p->next].quiet_ns = x->quiet_ns;
@@ -79,9 +92,16 @@ uint64_t xh_hedge_stuck_ns(double rtt_ns)
     return larger(STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns));
 }
 
-void xh_hedge_judge(struct xh_peers *p, int helped)
+void xh_hedge_judge(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now)
 {
-    p->vain = helped ? 0 : p->vain < VAIN_MOST ? p->vain + 1 : p->vain;
+    uint64_t limit = xh_hedge_stuck_ns(rtt_ns);
+    int was_silent = now - x->last_ns >= limit, went_on = x->last_ns - x->sent_ns >= limit;
+    if (x->fresh && (went_on || !was_silent)) {
+        p->vain = 0;
+    } else if (x->sent_ns >= p->vain_ns && p->vain < VAIN_MOST) { /* many at once are one lesson */
+        p->vain++;
+        p->vain_ns = now;
+    }
 }
 
 uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns,
@@ -94,10 +114,10 @@ uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_excha
     p->heard_ns = larger(heard_ns, p->heard_ns);
     if (!x->last_ns || now < x->last_ns)
         return limit; /* still being connected */
-    uint64_t quiet = now - x->last_ns, awake = now - p->woke_ns;
+    uint64_t quiet = now - x->last_ns, awake = now > p->woke_ns ? now - p->woke_ns : 0;
     if (quiet < least)
         return least - quiet;
-    if (heard_ns <= x->last_ns + drained && heard_ns <= p->anew_ns)
+    if (heard_ns <= x->last_ns + drained && p->anew_ns && heard_ns <= p->anew_ns)
         return XH_HEDGE_LOOK_NS; /* nothing has come of the one that was given up last */
     if (heard_ns > x->last_ns + drained && awake < limit / AWAKE_PART)
         return limit / AWAKE_PART - awake;

@@ -27,6 +27,8 @@ struct xh_peers {
     unsigned replies; /* not yet spent on hedges, up to a limit */
     unsigned hedges;  /* bound or running */
     unsigned vain;    /* how often it was in vain to give up one that was stuck */
+    unsigned calm;    /* replies since one was silent for long */
+    uint64_t vain_ns; /* when that was found last */
     uint64_t anew_ns; /* when a stuck one was given up last; 0: never */
     uint64_t heard_ns, woke_ns; /* when the server was heard last, and first behind a silence as long as that of a stuck
                                  * one, as far as one was looked at */
@@ -52,9 +54,10 @@ uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_excha
                         uint64_t now);
 uint64_t xh_hedge_stuck_ns(double rtt_ns); /* how long it has been silent then, at least */
 
-/* What was asked for in place of one that was given up has come, or was silent for as long: then each may be silent for
- * twice as long, until it helps again. */
-void xh_hedge_judge(struct xh_peers *p, int helped);
+/* |x| was asked for in place of one that was given up, and is over, or as silent. If it brought nothing, or became
+ * silent as soon, each may be silent for twice as long, until one helps, or some replies were never silent. Thread of
+ * |x|. */
+void xh_hedge_judge(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now);
 
 /* 1 when a second request for the rest of |x|, over a connection that idles, would end more than a round trip sooner:
  * as fast as the slowest reply that ended beside |x|. Thread of |x|. */

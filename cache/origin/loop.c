@@ -144,7 +144,7 @@ static void start_bound(struct xh_thread *t)
         }
         xh_ring_take(&r->link);
         xh_request_enter(r, XH_REQ_RUNNING);
-        r->resume = r->leaves = r->anew = 0;
+        r->resume = r->leaves = r->anew = r->doubted = 0;
         xh_ring_put_last(&t->running, &r->link);
         r->exchange = x;
         xh_request_prepare(r, x, &r->endpoint->limits, &rest);
@@ -179,9 +179,8 @@ static int leaves(struct xh_request *r)
 /* 1 when |r| is stuck on its connection: what it lacks is asked for anew. */
 static int begins_anew(struct xh_request *r)
 {
-    int does = r->anew && !xh_exchange_stands(r->exchange);
-    r->anew = 0;
-    return does;
+    r->anew = r->anew && !xh_exchange_stands(r->exchange); /* until it is sent again */
+    return r->anew;
 }
 
 /* Ends running requests that are to be cut, that leave, or begin anew; all, as the process exits, when |all|. */
@@ -303,7 +302,7 @@ static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t n
     uint64_t last_ns = r->exchange->last_ns, least = xh_hedge_stuck_ns(e->link.rtt_ns);
     if (r->was_anew == 1 && last_ns && now > last_ns + least) {
         r->was_anew = 2;
-        xh_hedge_judge(&e->peers, 0);
+        xh_hedge_judge(&e->peers, e->link.rtt_ns, r->exchange, now);
     }
     if (!may_begin_anew(r, now))
         return least;
@@ -321,14 +320,30 @@ static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t n
     return XH_HEDGE_LOOK_NS;
 }
 
+/* |r|, a question's, is to be asked for anew once its answer is stuck. The same. */
+static uint64_t see_to_question(struct xh_thread *t, struct xh_request *r, uint64_t now)
+{
+    struct xh_endpoint *e = r->endpoint;
+    uint64_t last_ns = r->exchange->last_ns, least = xh_hedge_stuck_ns(e->link.rtt_ns);
+    if (!last_ns || now < last_ns + least)
+        return last_ns ? last_ns + least - now : least;
+    xh_trace(XH_T_ORIGIN, "stuck", "id=%p quiet_ms=%" PRIu64, (void *)r, (now - last_ns) / 1000000u);
+    r->doubted = 0;
+    r->anew = t->cuts = 1;
+    xh_endpoint_doubt(e, last_ns);
+    return UINT64_MAX;
+}
+
 /* Sees to |r|, RUNNING on |t|: hedges it where it straggles. Returns in how many ns to come again; UINT64_MAX: not for
  * its sake. Lock held. */
 static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
 {
     const struct xh_transfer *of = r->job->transfer;
     const struct xh_exchange *x = r->exchange;
-    if (!of || r->cut || r->leads || xh_exchange_stands(x))
+    if (r->cut || r->leads || r->anew || xh_exchange_stands(x))
         return UINT64_MAX;
+    if (!of) /* a question, which who asked it asks again, or has it asked again here */
+        return r->doubted ? see_to_question(t, r, now) : UINT64_MAX;
     if (of->full && !of->goes_on) /* wanted, as it does not stand still */
         return begin_anew(t, r, now);
     if (r->hedged) /* of a pair the second one is seen to */

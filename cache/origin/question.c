@@ -139,16 +139,16 @@ static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
 static void ask_again(struct xh_origin *o, struct xh_question *q)
 {
     struct xh_request *r = request_of(o, &q->tries[0]->p);
-    int runs = r && r->state == XH_REQ_RUNNING && !r->cut && !r->leads;
+    int runs = r && r->state == XH_REQ_RUNNING;
     q->again = 1;
     xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
-    if (runs)
-        xh_endpoint_doubt(r->endpoint, q->asked_ns);
     if (runs && r->endpoint->active >= xh_origin_object_allowed(o)) {
-        r->anew = r->thread->cuts = 1;
+        r->doubted = 1;
         xh_engine_wake(r->thread);
         return;
     }
+    if (runs && xh_now_ns() - q->asked_ns >= xh_hedge_stuck_ns(r->endpoint->link.rtt_ns))
+        xh_endpoint_doubt(r->endpoint, q->asked_ns);
     q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
 }
 

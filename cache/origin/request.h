@@ -38,6 +38,7 @@ struct xh_request {
     int cut;                       /* to be ended by its thread */
     int resume;                    /* to go on, when it stands still */
     int leaves;                    /* to leave its connection to others, if it still stands when its thread looks */
+    int doubted;                   /* a question's: to be asked for anew here once it is stuck */
     int anew;                      /* stuck: to leave its connection, and be asked for anew */
     int was_anew;                  /* it was so before: 1; 2: and what came in its place was as silent */
     int again;                     /* while QUEUED: in the endpoint's ring |again| */

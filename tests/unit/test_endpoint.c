@@ -837,14 +837,37 @@ Test(endpoint, a_stream_that_is_silent_for_long_is_stuck_while_its_server_is_hea
     cr_assert_eq(stuck(&p, 10, 1990, 0), 10 * MS);
     cr_assert_eq(stuck(&p, 600, 2000, 0), 400 * MS, "four round trips");
     cr_assert_eq(stuck_as(&p, 10, 2000, 700, 0), 800 * MS, "four times its longest silence");
-    xh_hedge_judge(&p, 0);
-    cr_assert_eq(stuck(&p, 10, 2000, 0), 2000 * MS, "twice as long where it was in vain");
-    for (int i = 0; i < 100; i++)
-        xh_hedge_judge(&p, 0);
-    cr_assert_eq(stuck(&p, 10, 2000, 0), (uint64_t)30000 * MS);
-    xh_hedge_judge(&p, 1);
     cr_assert_eq(stuck(&p, 10, 2000, 0), 0);
     cr_assert_eq(stuck(&p, 10, 2000, 0), 0, "another one, at the same time");
+}
+
+/* What came in place of one that was given up has brought |fresh| bytes for |for_ms|, and then been silent for
+ * |quiet_ms|. Returns how long (ms) one may be silent then. */
+static uint64_t judged(struct xh_peers *p, uint64_t fresh, uint64_t for_ms, uint64_t quiet_ms)
+{
+    struct xh_exchange x = {.fresh = fresh, .sent_ns = now - (for_ms + quiet_ms) * MS, .last_ns = now - quiet_ms * MS};
+    xh_hedge_judge(p, 10 * MS, &x, now);
+    return stuck(p, 10, 0, 0) / MS;
+}
+
+Test(endpoint, who_is_given_up_in_vain_has_twice_the_time, .init = fresh)
+{
+    struct xh_peers p = {0};
+    struct xh_exchange calm = {.fresh = 1, .last_ns = 1};
+    now += 100000 * MS;
+    cr_assert_eq(judged(&p, 1, 100, 0), 2000, "it has come");
+    cr_assert_eq(judged(&p, 1, 5000, 2000), 2000, "it had come for long");
+    cr_assert_eq(judged(&p, 1, 100, 2000), 4000);
+    cr_assert_eq(judged(&p, 0, 100, 2000), 4000, "many at once are one lesson");
+    for (int i = 0; i < 100; i++) {
+        now += 40000 * MS;
+        judged(&p, 0, 0, 2000);
+    }
+    cr_assert_eq(stuck(&p, 10, 0, 0) / MS, 32000, "at most");
+    for (unsigned i = 0; i < XH_PEERS; i++)
+        xh_hedge_note(&p, &calm);
+    cr_assert_eq(stuck(&p, 10, 0, 0) / MS, 16000, "some replies were never silent");
+    cr_assert_eq(judged(&p, 1, 100, 0), 2000);
 }
 
 Test(endpoint, where_no_connection_is_heard_one_stream_alone_is_given_up, .init = fresh)
@@ -852,6 +875,9 @@ Test(endpoint, where_no_connection_is_heard_one_stream_alone_is_given_up, .init 
     struct xh_peers p = {0};
     now += 100000 * MS;
     p.heard_ns = now - 2000 * MS;
+    cr_assert_eq(xh_hedge_stuck(&p, 10 * MS, &(struct xh_exchange){.last_ns = now - 2000 * MS}, 0, now), 0,
+                 "it was never heard");
+    p.anew_ns = 0;
     cr_assert_eq(stuck(&p, 10, 2000, 1980), 0, "what was under way");
     cr_assert_gt(stuck(&p, 10, 2000, 1980), 0);
     now += 8000 * MS;
