@@ -885,6 +885,9 @@ Test(endpoint, where_no_connection_is_heard_one_stream_alone_is_given_up, .init 
     cr_assert_eq(stuck(&p, 10, 10000, 0), 500 * MS, "now the server is back: the others may go on where they were");
     now += 500 * MS;
     cr_assert_eq(stuck(&p, 10, 10500, 0), 0);
+    now += 20000 * MS;
+    cr_assert_eq(xh_hedge_stuck(&p, 10 * MS, &(struct xh_exchange){.last_ns = now - 20000 * MS}, now + MS, now), 500 * MS,
+                 "another thread has heard it since the clock was read");
 }
 
 Test(endpoint, a_trickle_is_a_straggler_only_beside_faster_peers, .init = fresh)
