@@ -35,7 +35,7 @@ class Server(origin_liar.Server):
         self.straggler = {}    # way: the last byte that the straggler was asked for
         self.asked = {}        # way: how often something that ends there was asked for
         self.met = {}          # way: the connections of its requests, until the straggler
-        self.given_up = 0      # when the client closed one that was dead, and silent for so long that others are doubted
+        self.given_up = 0      # when the client closed a dead one that was silent for so long that others are doubted
         self.doubtful = 0      # requests over dead ones, a while after that
 
     def lie(self, s, way, n, asked, data, ranges, multi, path):

@@ -886,7 +886,8 @@ Test(endpoint, where_no_connection_is_heard_one_stream_alone_is_given_up, .init 
     now += 500 * MS;
     cr_assert_eq(stuck(&p, 10, 10500, 0), 0);
     now += 20000 * MS;
-    cr_assert_eq(xh_hedge_stuck(&p, 10 * MS, &(struct xh_exchange){.last_ns = now - 20000 * MS}, now + MS, now), 500 * MS,
+    struct xh_exchange x = {.last_ns = now - 20000 * MS};
+    cr_assert_eq(xh_hedge_stuck(&p, 10 * MS, &x, now + MS, now), 500 * MS,
                  "another thread has heard it since the clock was read");
 }
 
