@@ -294,7 +294,7 @@ static int may_begin_anew(const struct xh_request *r, uint64_t now)
            !xh_endpoint_is_held(r->endpoint);
 }
 
-/* Where |r|, RUNNING on |t| and wanted, is stuck, it is to be asked for anew. Returns in how many ns to come again.
+/* Where |r|, RUNNING on |t|, is stuck, it is to be asked for anew. Returns in how many ns to come again.
  * Lock held. */
 static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t now)
 {
