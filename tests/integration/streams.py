@@ -17,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
 
 IMAGES = 70     # of 2 MiB: 147 MB, more than the windows and first bytes of the streams together
+KEPT = 32 << 20 # stream_bytes as it is set: so much goes to the shadow, and a window that was on its way
 
 # Reads images as standard input says ("FIRST COUNT STEP" a line), and prints a digest after each line.
 READ = """
@@ -154,7 +155,7 @@ def chunks(tap, server, data, name, filter, local):
             assert streams_in(log) > 0, log[-2000:]
             assert c["requests"] <= 100, c  # some 30; on a busy machine the server looks far, and each window has 16
             assert c["bytes_asked"] <= c["bytes_fetched"] <= stored + (2 << 20), (stored, c)
-            assert c["bytes_staged"] >= 0.8 * stored, c
+            assert c["bytes_staged"] >= stored - 1.25 * KEPT, (stored, c)
             assert c["bytes_unused"] <= 1 << 20, c
     with tap.claim(f"{name}: one image costs a few, not all"), harness.shadow_dir() as shadow:
         r = remote(shadow)
