@@ -152,9 +152,10 @@ static int trickles(const struct xh_peers *p, const struct xh_exchange *x, uint6
 
 int xh_hedge_lags(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now)
 {
-    double peer = slowest_beside(p, x), left = (double)bytes_left(x), came = (double)x->body_bytes;
+    double peer = slowest_beside(p, x), came = (double)x->body_bytes;
     if (peer == 0 || rtt_ns <= 0 || !x->first_ns || now <= x->first_ns || came == 0)
         return 0;
+    double left = (double)bytes_left(x);
     /* It brings the rest at its rate so far, or as much as that in the next round trip, twice as much in the one after
      * that, and so on: whichever is sooner. */
     double steady = left / rate_of(x, now), grows = rtt_ns * log2(1 + left / came);

@@ -342,7 +342,7 @@ static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
     const struct xh_exchange *x = r->exchange;
     if (r->cut || r->leads || r->anew || xh_exchange_stands(x))
         return UINT64_MAX;
-    if (!of) /* a question, which who asked it asks again, or has it asked again here */
+    if (!of) /* a question: its opener asks it again, but for one that has the only connection */
         return r->doubted ? see_to_question(t, r, now) : UINT64_MAX;
     if (of->full && !of->goes_on) /* wanted, as it does not stand still */
         return begin_anew(t, r, now);
@@ -352,10 +352,10 @@ static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
     unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
     int idle = here > e->thread[t->index].active && e->queued_requests == 0 && !r->job->speculative;
     uint64_t wait = xh_hedge_wait(&e->peers, e->link.rtt_ns, x, now);
-    if (wait && !(idle && xh_hedge_lags(&e->peers, e->link.rtt_ns, x, now) && xh_endpoint_hedge(r) == 0))
-        return wait;
-    if (r->hedged)
+    if (wait && idle && xh_hedge_lags(&e->peers, e->link.rtt_ns, x, now) && xh_endpoint_hedge(r) == 0)
         return XH_HEDGE_LOOK_NS;
+    if (wait)
+        return wait;
     /* A guess may yet be waited for; a hedge may be allowed when others are over. */
     wait = (now - x->last_ns) / 2;
     wait = wait > XH_HEDGE_LOOK_NS ? wait : XH_HEDGE_LOOK_NS;

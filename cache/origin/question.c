@@ -13,8 +13,6 @@
 
 /* How often an opener that has other ways is asked whether it still waits. */
 #define PATIENCE_LOOK_MS 10
-/* From here on a question is asked again: see hedge.c. */
-#define STUCK_MS 2000u
 
 /* A probe under way. Its opener waits for it or leaves it; if left, it frees itself when it is over. */
 struct xh_beside {
@@ -180,12 +178,13 @@ int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe
 {
     struct xh_beside *b;
     struct xh_wait w = {0};
+    const uint64_t stuck_ns = xh_hedge_stuck_ns(0); /* of a question no round trip is known yet */
     while (!(b = question_answer(q))) {
         if (!q->again && is_paused(o, &q->tries[0]->p))
             q->asked_ns = xh_now_ns();
         uint64_t waited = xh_now_ns() - q->asked_ns;
-        unsigned ms = q->again ? 0 : STUCK_MS;
-        if (!q->again && waited >= STUCK_MS * 1000000u)
+        unsigned ms = q->again ? 0 : (unsigned)(stuck_ns / 1000000u);
+        if (!q->again && waited >= stuck_ns)
             ask_again(o, q);
         wait_patiently(o, &w, ms);
     }

@@ -625,7 +625,7 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
         return XH_NEXT_STAND;
     }
     if (a->out->net == XH_NET_STUCK) { /* no attempt that failed: its time-out is still to come */
-        v->drops_redirect = a->redirected; /* who sends readers on may know a better server by now */
+        v->drops_redirect = a->redirected; /* the redirector may know a better server by now */
         return again(v);
     }
     if (a->out->net >= XH_NET_NAME && a->out->net <= XH_NET_HANDSHAKE && x->reply.status == 0 && goes_back(a, v))

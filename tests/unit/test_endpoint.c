@@ -850,7 +850,7 @@ static uint64_t judged(struct xh_peers *p, uint64_t fresh, uint64_t for_ms, uint
     return stuck(p, 10, 0, 0) / MS;
 }
 
-Test(endpoint, who_is_given_up_in_vain_has_twice_the_time, .init = fresh)
+Test(endpoint, a_reply_that_is_given_up_in_vain_doubles_the_time, .init = fresh)
 {
     struct xh_peers p = {0};
     struct xh_exchange calm = {.fresh = 1, .last_ns = 1};
