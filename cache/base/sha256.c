@@ -3,9 +3,15 @@
 
 #include <openssl/evp.h>
 
+#include "crypto.h"
+
 int xh_sha256(const void *data, size_t len, uint8_t out[32])
 {
-    return EVP_Digest(data, len, out, NULL, EVP_sha256(), NULL) == 1;
+    if (!xh_crypto_enter())
+        return 0;
+    int ok = EVP_Digest(data, len, out, NULL, EVP_sha256(), NULL) == 1;
+    xh_crypto_leave();
+    return ok;
 }
 
 void xh_hex(const uint8_t *p, size_t n, char *out)

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns 1, or 0 without memory. */
+/* Returns 1; or 0 without memory, or when the process exits. Threads: any. */
 int xh_sha256(const void *data, size_t len, uint8_t out[32]);
 
 /* Writes |n| bytes as 2 * |n| digits and a NUL. */

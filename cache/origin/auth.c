@@ -18,6 +18,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include "base/crypto.h"
 #include "base/files.h"
 #include "base/sha256.h"
 #include "s3.h"
@@ -80,14 +81,31 @@ static int no_passphrase(char *buf, int size, int writing, void *ctx)
     return -1;
 }
 
+static const char *pem_fault_in(FILE *f, int is_key)
+{
+    const char *why = NULL;
+    X509 *x = NULL;
+    EVP_PKEY *key = NULL;
+    if (!xh_crypto_enter())
+        return "cannot be read when the process exits";
+    if (is_key && !(key = PEM_read_PrivateKey(f, NULL, no_passphrase, NULL)))
+        why = "holds no private key that can be used without a passphrase";
+    else if (!is_key && (!(x = PEM_read_X509(f, NULL, no_passphrase, NULL)) ||
+                         X509_cmp_current_time(X509_get0_notAfter(x)) <= 0))
+        why = "holds no certificate that is still valid";
+    X509_free(x);
+    EVP_PKEY_free(key);
+    ERR_clear_error();
+    xh_crypto_leave();
+    return why;
+}
+
 /* Returns what is wrong with the first certificate in |path|, or with |is_key| with the private key; NULL: nothing. A
  * stale proxy that lies about must not spoil the access to public data. */
 static const char *pem_fault(const char *path, int named, int is_key)
 {
     struct stat st;
     const char *why;
-    X509 *x = NULL;
-    EVP_PKEY *key = NULL;
     int fd = open_own(path, named, &st, &why);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (!f && fd >= 0) {
@@ -98,14 +116,8 @@ static const char *pem_fault(const char *path, int named, int is_key)
         return why;
     if (is_key && (st.st_mode & 077))
         why = "is open to other users: chmod 600";
-    else if (is_key && !(key = PEM_read_PrivateKey(f, NULL, no_passphrase, NULL)))
-        why = "holds no private key that can be used without a passphrase";
-    else if (!is_key && (!(x = PEM_read_X509(f, NULL, no_passphrase, NULL)) ||
-                         X509_cmp_current_time(X509_get0_notAfter(x)) <= 0))
-        why = "holds no certificate that is still valid";
-    X509_free(x);
-    EVP_PKEY_free(key);
-    ERR_clear_error();
+    else
+        why = pem_fault_in(f, is_key);
     fclose(f);
     return why;
 }
@@ -280,6 +292,8 @@ int xh_auth_reader(const struct xh_url *u, const struct xh_token *t, const struc
 {
     unsigned char sha[32];
     hex[0] = '\0';
+    if (!xh_crypto_enter())
+        return 0;
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     int ok = ctx && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) && hash_text(ctx, u->text) &&
              hash_text(ctx, u->region) && hash_text(ctx, t ? t->value : NULL) && hash_file(ctx, c->path) &&
@@ -287,6 +301,7 @@ int xh_auth_reader(const struct xh_url *u, const struct xh_token *t, const struc
              hash_text(ctx, trust->dir) && hash_text(ctx, withheld ? "withheld" : NULL) &&
              EVP_DigestFinal_ex(ctx, sha, NULL);
     EVP_MD_CTX_free(ctx);
+    xh_crypto_leave();
     if (ok)
         xh_hex(sha, sizeof sha, hex);
     return ok;

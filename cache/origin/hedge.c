@@ -158,7 +158,7 @@ int xh_hedge_lags(const struct xh_peers *p, double rtt_ns, const struct xh_excha
     double left = (double)bytes_left(x);
     /* It brings the rest at its rate so far, or as much as that in the next round trip, twice as much in the one after
      * that, and so on: whichever is sooner. */
-    double steady = left / rate_of(x, now), grows = rtt_ns * log2(1 + left / came);
+    double steady = left / rate_of(x, now), grows = rtt_ns * log1p(left / came) / M_LN2;
     return (steady < grows ? steady : grows) > rtt_ns + left / peer + rtt_ns;
 }
 

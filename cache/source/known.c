@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/crypto.h"
 #include "base/env.h"
 #include "base/now.h"
 #include "base/table.h"
@@ -173,6 +174,6 @@ void xh_known_warn(const char *url, const char *why)
             add(&warned, url, n, XH_KNOWN_NOTHING);
         pthread_mutex_unlock(&lock);
     }
-    if (first)
+    if (first && !xh_crypto_is_over()) /* what an ending process cannot sum up is not damaged */
         dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(url, shown, sizeof shown), why);
 }

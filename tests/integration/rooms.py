@@ -495,6 +495,9 @@ def main():
     env = [name for name in matching(house, r"getenv", READS_THE_ENVIRONMENT)
            if re.search(r'XHDF5_[A-Z]*"', house.files[name])]
     tap.ok(not env, "XHDF5_* variables are read in options.c alone", str(env))
+    young = [name for name, text in house.plain.items() if re.search(r"\b(?:exp2?|log2?|pow)\(", text)]
+    tap.ok(not young, "nothing of the C library that is newer than the wheel's oldest (2.28): log1p instead of log",
+           str(young))
     timed = matching(house, r"pthread_cond_(timed|clock)wait|sem_timedwait|CLOCK_REALTIME",
                      WAITS_FOR_A_TIME | TELLS_WALL_TIME)
     tap.ok(not timed, "waits and intervals go by the monotonic clock alone", str(timed))
