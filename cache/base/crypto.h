@@ -3,8 +3,9 @@
 #ifndef XH_CRYPTO_H
 #define XH_CRYPTO_H
 
-/* Returns 1: OpenSSL may be used until xh_crypto_leave, which is soon, as exit() waits for it (LINGER_MS at most). Returns
- * 0: the process exits, and OpenSSL may not be used any more. Calls may be nested. Threads: any. Does not block. */
+/* Returns 1: OpenSSL may be used until xh_crypto_leave, which comes soon, as exit() waits for it (a second at most).
+ * Returns 0: the process exits, and OpenSSL may not be used any more. Calls may be nested. Threads: any. Does not
+ * block. */
 int xh_crypto_enter(void);
 
 void xh_crypto_leave(void);

@@ -1,5 +1,5 @@
-/* A process that exits while threads of the driver's, which nobody waits for, still hash, read keys or end: it ends well,
- * and soon. Each round is a process of its own. A plain program, as the test is how the process ends. */
+/* A process that exits while threads of the driver's, which nobody waits for, still hash or end: it ends well, and
+ * soon. Each round is a process of its own. A plain program, as the test is how the process ends. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
