@@ -465,9 +465,11 @@ static enum xh_next judge_416(const struct xh_attempt *a, struct xh_verdict *v)
     }
     if (x->asked > 1)
         return go_single_doubting(a, v, "416");
-    xh_sentence(a, &v->err, XH_E_PROTO, 416, "416 Range Not Satisfiable for bytes %" PRIu64 "-%" PRIu64 " of %" PRIu64,
-                x->from, x->to - 1, x->dialect.size);
-    /* An XRootD redirector says so, and no size, while no server that has the file is there. */
+    /* Without a size it may pass. */
+    const char *who = c->given ? "" : ": so says an XRootD that has no server with the file, or an XCache that hangs";
+    xh_sentence(a, &v->err, XH_E_PROTO, 416,
+                "416 Range Not Satisfiable for bytes %" PRIu64 "-%" PRIu64 " of %" PRIu64 "%s", x->from, x->to - 1,
+                x->dialect.size, who);
     return c->given ? XH_NEXT_FAIL : later(a, v, retries_of(a), 0);
 }
 
