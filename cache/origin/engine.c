@@ -28,7 +28,7 @@ static pthread_cond_t announced; /* made by start(): nobody has anything to wait
 
 static struct { /* under the lock */
     enum { NONE, RUNS, EXITED } life;
-    const struct xh_engine_work *work; /* constant once it ran */
+    const struct xh_engine_work *work; /* constant while threads run, which read it without the lock */
     uint64_t process;                  /* whose threads these are */
     unsigned era;
     unsigned nthreads;
@@ -174,9 +174,10 @@ static struct xh_thread *thread_new(unsigned index)
     return t;
 }
 
-static int start(unsigned want, struct xh_err *err)
+static int start(const struct xh_engine_work *work, unsigned want, struct xh_err *err)
 {
     static int handlers; /* a child inherits them */
+    engine.work = work;
     if (xh_wire_global_init() != 0)
         return xh_err_set(err, XH_E_SYS, 0, "libcurl cannot be initialised");
     if (!handlers) {
@@ -205,13 +206,12 @@ int xh_engine_enter(const struct xh_engine_work *work, const struct xh_options *
 {
     int rc = 0;
     xh_engine_lock();
-    engine.work = work;
     if (engine.life == RUNS && engine.process != xh_process()) /* a fork that ran no handlers */
         become_child();
     if (engine.life == EXITED)
         rc = xh_err_set(err, XH_E_SYS, 0, "the process is exiting: nothing can be read any more");
     else if (engine.life == NONE)
-        rc = start((unsigned)o->engine_threads, err);
+        rc = start(work, (unsigned)o->engine_threads, err);
     if (rc != 0)
         xh_engine_unlock();
     return rc;
