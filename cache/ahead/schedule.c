@@ -87,7 +87,7 @@ static size_t fetch(struct xh_file *f, const struct xh_range *r, size_t n, const
 {
     size_t kept = xh_policy_keeps_ahead(k, r, n);
     size_t done = kept ? to_shadow(f, r, kept, k, wide && are_wide(f, r, kept)) : 0;
-    return done == kept && kept < n ? kept + xh_stage_fetch(f, r + kept, n - kept) : done;
+    return done == kept && kept < n ? kept + xh_stage_fetch(f, r + kept, n - kept, wide) : done;
 }
 
 /* What a run is worth that is read in turns with others: all of them go on as it does. */
@@ -133,7 +133,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     pieces[n].off = r.off + r.len;
     /* Part of a row that is as long, or of a run that streams: it passes the shadow by. */
     if (follows || xh_policy_streams(&k, r.len + xh_followed_by(f)))
-        return pieces[xh_stage_fetch(f, pieces, n)].off;
+        return pieces[xh_stage_fetch(f, pieces, n, 0)].off;
     return pieces[wide ? to_shadow(f, pieces, n, &k, 1) : fetch(f, pieces, n, &k, 0)].off;
 }
 
@@ -222,7 +222,7 @@ size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
     if (!k.meta && p->told && xh_policy_keeps_told(p->r, p->n) && !xh_compressed_used(f->compressed))
         return to_shadow(f, p->r, p->n, &k, 0);
     if (!k.meta && p->told && !xh_shadow_shared(f->shadow)) /* to the byte: pages would be half as much again */
-        return xh_stage_fetch(f, p->r, p->n);
+        return xh_stage_fetch(f, p->r, p->n, 0);
     if (!k.meta && xh_compressed_used(f->compressed) && fetch_packed(f, p->r, p->n, &seen))
         return seen;
     if (!k.meta)

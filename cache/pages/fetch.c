@@ -321,6 +321,13 @@ static int never_full(struct xh_transfer *t)
     return 0;
 }
 
+void xh_fetch_take_connection(struct xh_transfer *t, int patient)
+{
+    t->full = never_full;
+    t->goes_on = 1;
+    t->patient = patient;
+}
+
 static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_read_op *op, int claimed, int meta)
 {
     struct xh_fetch *fe = &b->fetches[i];
@@ -332,10 +339,9 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
         .ctx = fe,
         .bytes = on_bytes,
         .done = on_done,
-        .full = b->wide ? never_full : NULL,
-        .goes_on = b->wide != 0,
-        .patient = i < b->there, /* of those with |full| */
     };
+    if (b->wide)
+        xh_fetch_take_connection(&fe->t, i < b->there);
     fe->f = f;
     fe->op = op;
     fe->meta = meta;

@@ -10,6 +10,7 @@
 #define XH_META_AT_ONCE 7u
 
 struct xh_fetch;
+struct xh_transfer;
 
 /* What fetches ahead to the shadow, of an open file; changed by fetch.c alone. */
 struct xh_flights {
@@ -47,6 +48,10 @@ void xh_fetch_interrupt(struct xh_read_op *op);
  * the server allows it. All of |runs| is claimed; a failure abandons the claims, as whoever wants the bytes asks for
  * them again. */
 void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta, int wide);
+
+/* |t|, which was dealt its share of what all connections bring, takes a connection as a stream does; |patient|: one that
+ * is there. */
+void xh_fetch_take_connection(struct xh_transfer *t, int patient);
 
 /* A reader waits for the page: what fetches it ahead, if this process does, goes before all that nobody
  * waits for. Returns the first page behind those that the same is now true of. */

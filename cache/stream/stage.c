@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "pages/fetch.h"
 #include "pages/flow.h"
 #include "pages/limits.h"
 #include "segment.h"
@@ -26,7 +27,7 @@ static void drop_stale(struct xh_file *f, uint64_t bytes)
     }
 }
 
-static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t bytes)
+static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t bytes, int wide)
 {
     struct xh_plan plan;
     struct xh_plan_limits lim;
@@ -34,6 +35,12 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
     uint64_t ahead = xh_flow_has_family(f) ? xh_room_held() : f->stage->place.bytes;
     xh_limits_get(f, ahead + bytes, bytes / want->n, 1, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
+    unsigned there = 0, all = wide ? xh_limits_wide(f, bytes, &there) : 0;
+    int opens = there < all; /* once they are there, each takes a part when it is free, and waits for no slow one */
+    if (opens) {
+        lim.deal = all;
+        lim.even = 1;
+    }
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;
     ts = malloc(plan.ntransfers * sizeof *ts);
@@ -42,13 +49,15 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
         const struct xh_plan_transfer *pt = &plan.transfers[made];
         if (!(l = xh_prefetch_add(f, plan.ranges + pt->first, pt->count, 0, NULL)))
             break;
+        if (opens && plan.dealt)
+            xh_fetch_take_connection(&l->t, made < there);
     }
     xh_prefetch_hand_over(f, ts, made);
     free(ts);
     xh_plan_free(&plan);
 }
 
-size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
+size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, int wide)
 {
     struct xh_stage *s = f->stage;
     struct xh_ranges want = {0};
@@ -76,7 +85,7 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n)
     }
     want.n = xh_ranges_join(want.at, want.n, 0); /* what was asked for twice is fetched once */
     if (want.n)
-        submit(f, &want, bytes);
+        submit(f, &want, bytes, wide);
     xh_room_release(&s->place, UINT64_MAX); /* what it could not ask for */
     pthread_mutex_unlock(&s->lock);
     free(want.at);

@@ -31,9 +31,9 @@ void xh_stage_free(struct xh_stage *s);
 void xh_stage_forget(struct xh_stage *s);
 
 /* Fetches ahead what neither stage nor shadow has of the |n| ranges (any order, in the
- * object). Returns how many ranges, from the first on, were seen to: fewer
- * than |n| when there is no more room. Does not block. */
-size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n);
+ * object); |wide|: where the connections that are there would take long, over as many more as a stream has. Returns how
+ * many ranges, from the first on, were seen to: fewer than |n| when there is no more room. Does not block. */
+size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, int wide);
 
 /* |r|, which was fetched, is named for one more read: it stays when it is read next. That other read comes before
  * |within| more bytes were asked for; what is not read until then may be dropped. */

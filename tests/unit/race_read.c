@@ -565,10 +565,10 @@ static void a_childs_threads_come_at_once(void)
     int status;
     struct xh_range r[2] = {{2000000, 1500000}, {8000000, 3000000}};
     struct xh_file *f = open_test("shadow=off,readahead=off,readahead_bytes=8M");
-    CHECK(xh_stage_fetch(f, &r[0], 1) == 1);
+    CHECK(xh_stage_fetch(f, &r[0], 1, 0) == 1);
     drain(0);
     engine.mood = STRICT;
-    CHECK(xh_stage_fetch(f, &r[1], 1) == 1);
+    CHECK(xh_stage_fetch(f, &r[1], 1, 0) == 1);
     CHECK(xh_room_held() == r[0].len + r[1].len && xh_room_memory() >= r[0].len);
     pthread_mutex_lock(&f->stage->lock); /* as an engine's thread may */
     pid_t pid = fork();

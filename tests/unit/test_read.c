@@ -965,7 +965,7 @@ Test(read, a_guess_that_fails_under_a_reader_is_no_failure_of_the_read, .timeout
         struct xh_extent e = {1000000 + 4096u * (unsigned)(i / 2), 700000, b};
         struct xh_err err = {0};
         hold(1);
-        cr_assert_eq(xh_stage_fetch(f, r, 2), 2);
+        cr_assert_eq(xh_stage_fetch(f, r, 2, 0), 2);
         cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, &e, 1, &err), 0, "%s", err.text);
         for (uint64_t k = 0; k < e.len; k++)
             cr_assert_eq(b[k], byte_at(e.off + k), "at %llu", (unsigned long long)k);
@@ -1076,12 +1076,12 @@ Test(read, what_a_stream_has_brought_waits_for_its_reader, .timeout = 50)
     cr_assert(!f->stage->stream[0] && xh_stage_has(f, STREAM_BYTES - 1), "all of it is there");
     for (uint64_t at = 0; at < 40 * PIECE; at += PIECE)
         read_piece(f, XH_KIND_RAW, at, PIECE);
-    cr_assert_eq(xh_stage_fetch(f, &behind, 1), 0, "there is no room");
+    cr_assert_eq(xh_stage_fetch(f, &behind, 1, 0), 0, "there is no room");
     for (uint64_t at = 40 * PIECE; at < STREAM_BYTES; at += PIECE)
         cr_assert(xh_stage_has(f, at), "%llu", (unsigned long long)at);
     read_piece(f, XH_KIND_RAW, 6 * STREAM_BYTES, STREAM_BYTES);
     read_piece(f, XH_KIND_RAW, 4 * STREAM_BYTES, STREAM_BYTES);
-    cr_assert_eq(xh_stage_fetch(f, &behind, 1), 1, "the reader went elsewhere, and read more than lay before him");
+    cr_assert_eq(xh_stage_fetch(f, &behind, 1, 0), 1, "the reader went elsewhere, and read more than lay before him");
     xh_cache_close(f);
 }
 
@@ -1234,7 +1234,7 @@ Test(read, files_that_are_read_no_more_do_not_narrow_the_share_of_one_that_is, .
     struct xh_file *left[3], *f = open_now("shadow=off,readahead_bytes=1000000,readahead=off");
     for (int i = 0; i < 3; i++) {
         left[i] = open_test("shadow=off,readahead_bytes=1000000,readahead=off");
-        cr_assert_eq(xh_stage_fetch(left[i], &some, 1), 1);
+        cr_assert_eq(xh_stage_fetch(left[i], &some, 1, 0), 1);
     }
     drain();
     cr_expect_eq(xh_room_share(ROOM_BYTES), ROOM_BYTES / 3);
@@ -1254,7 +1254,7 @@ Test(read, a_file_that_is_read_no_more_gives_its_room_to_one_that_is, .timeout =
                    *f = open_now("shadow=off,readahead_bytes=1000000,readahead=off");
     struct xh_range all = {16384, ROOM_BYTES};
     drain();
-    cr_assert_eq(xh_stage_fetch(left, &all, 1), 1);
+    cr_assert_eq(xh_stage_fetch(left, &all, 1, 0), 1);
     drain();
     cr_assert_eq(xh_room_held(), ROOM_BYTES);
     make_hints(r, 9);
