@@ -6,17 +6,21 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "process.h"
 
 #define LINGER_MS 1000 /* one that reads a key from a dead file server holds no process for longer */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int over;
 static _Atomic unsigned users; /* each of the two is written before the other is read: sequentially consistent */
+static _Atomic uint64_t process; /* whose users these are: a fork that runs no handlers inherits their number */
 
 static void at_exit(void)
 {
     atomic_store(&over, 1);
-    for (int ms = 0; atomic_load(&users) && ms < LINGER_MS; ms++)
+    for (int ms = 0; atomic_load(&users) && process == xh_process() && ms < LINGER_MS; ms++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
@@ -24,12 +28,14 @@ static void at_exit(void)
 static void after_fork_in_child(void)
 {
     atomic_store(&users, 0);
+    process = xh_process();
 }
 
 /* The handler is registered after OpenSSL's, so it runs before. Without memory for it exit() does not wait. */
 static void begin(void)
 {
     OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, NULL); /* with no option it would register nothing yet */
+    process = xh_process();
     if (atexit(at_exit) == 0)
         pthread_atfork(NULL, NULL, after_fork_in_child);
 }
@@ -52,4 +58,12 @@ void xh_crypto_leave(void)
 int xh_crypto_is_over(void)
 {
     return atomic_load(&over);
+}
+
+void xh_crypto_end_thread(void)
+{
+    while (!xh_crypto_enter())
+        pause();
+    OPENSSL_thread_stop();
+    xh_crypto_leave();
 }

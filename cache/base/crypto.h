@@ -1,5 +1,5 @@
 /* OpenSSL, for threads that the process may leave behind when it exits: its exit handler takes away what they use, and
- * does not wait for them. The engine's threads need none of this: their own exit handler ends them before. */
+ * does not wait for them. The engine's threads need none of this: they are ended before OpenSSL's handler runs. */
 #ifndef XH_CRYPTO_H
 #define XH_CRYPTO_H
 
@@ -12,5 +12,9 @@ void xh_crypto_leave(void);
 
 /* Returns 1 once the process exits: what fails from then on says nothing about a file. Threads: any. */
 int xh_crypto_is_over(void);
+
+/* For a thread that nobody joins, as the last thing it does, without a lock: OpenSSL frees what it keeps for a thread
+ * when that ends, also while the exit handler does. Once the process exits it does not return. */
+void xh_crypto_end_thread(void);
 
 #endif

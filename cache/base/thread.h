@@ -8,7 +8,7 @@
  * fault in a shadow's mapping is answered on the thread that has it (shadow/guard.c).
  * Sets |*out|, for the caller to join; with |out| NULL the thread is detached, and may run on while the process exits:
  * see crypto.h.
- * Returns 0, or the error of pthread_create: then there is no thread. Threads: any. Does not block. */
+ * Returns 0, ENOMEM, or the error of pthread_create: then there is no thread. Threads: any. Does not block. */
 int xh_thread_start(pthread_t *out, void *(*run)(void *), void *arg);
 
 #endif

@@ -36,7 +36,8 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
     xh_limits_get(f, ahead + bytes, bytes / want->n, 1, &lim);
     lim.gap_bytes = 0; /* the gaps may be here already */
     unsigned there = 0, all = wide ? xh_limits_wide(f, bytes, &there) : 0;
-    int opens = there < all; /* once they are there, each takes a part when it is free, and waits for no slow one */
+    /* Once they are there, each takes a part when it is free, and waits for no slow one. */
+    int opens = there < all && bytes / all >= lim.dealt_bytes;
     if (opens) {
         lim.deal = all;
         lim.even = 1;
