@@ -1,16 +1,16 @@
-/* Who uses OpenSSL is counted, and exit() waits for them: see crypto.h. */
+/* The threads that use OpenSSL are counted, and exit() waits until there are none: see crypto.h. */
 #include "crypto.h"
 
 #include <openssl/crypto.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "process.h"
+#include "waits.h"
 
-#define LINGER_MS 1000 /* one that reads a key from a dead file server holds no process for longer */
+#define LINGER_MS 1000 /* hashes take milliseconds; a key on a dead file server holds no process for longer */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Atomic int over;
@@ -21,7 +21,7 @@ static void at_exit(void)
 {
     atomic_store(&over, 1);
     for (int ms = 0; atomic_load(&users) && process == xh_process() && ms < LINGER_MS; ms++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        xh_pause_ns(1000000);
 }
 
 /* The other threads stayed with the parent. */

@@ -466,7 +466,7 @@ static enum xh_next judge_416(const struct xh_attempt *a, struct xh_verdict *v)
     if (x->asked > 1)
         return go_single_doubting(a, v, "416");
     /* Without a size it may pass. */
-    const char *who = c->given ? "" : ", as of an XRootD that has no server with the file, or an XCache that hangs";
+    const char *who = c->given ? "" : ": an XRootD that lacks a server with it answers so, or a cache that hangs";
     xh_sentence(a, &v->err, XH_E_PROTO, 416,
                 "416 Range Not Satisfiable for bytes %" PRIu64 "-%" PRIu64 " of %" PRIu64 "%s", x->from, x->to - 1,
                 x->dialect.size, who);

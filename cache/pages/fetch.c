@@ -304,10 +304,7 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
         lim.gap_bytes = xh_limits_meta_gap(f);
     if (meta && parts)
         spread(f, wanted, runs->n, &lim);
-    if (b->wide) {
-        lim.deal = b->wide;
-        lim.even = 1;
-    }
+    xh_limits_deal(&lim, b->wide);
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);
     return rc;

@@ -199,3 +199,11 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     }
     return !info.whole;
 }
+
+void xh_limits_deal(struct xh_plan_limits *lim, unsigned n)
+{
+    if (n == 0)
+        return;
+    lim->deal = n;
+    lim->even = 1;
+}

@@ -27,6 +27,9 @@ struct xh_sharing {
  * ranges of |mean| bytes, for a demand or ahead of one. Returns 0 when the server sends no parts of files, else 1. */
 int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
 
+/* Has all of it dealt to |n| transfers, as much to each; 0: as |lim| is. */
+void xh_limits_deal(struct xh_plan_limits *lim, unsigned n);
+
 /* Returns over how many connections a long run, or a whole file, that comes ahead is dealt: as many as streams use; 0:
  * it is not, as these are few, or have found their speed. Those that are not there may be opened for |opens| bytes.
  * Sets |*there|, unless it is NULL, to how many of its requests wait for a connection that is there: the first ones,

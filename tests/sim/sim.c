@@ -35,7 +35,7 @@
 #define READ_FILE_BYTES UINT64_C(1000000000)
 #define READ_PIECE_BYTES 10000u
 #define MB 1e6
-#define ASKS_TRIPS 3 /* round trips in which a connection is opened that asks for a file's size, to divide it */
+#define ASKS_TRIPS 3 /* a connection takes so many round trips to be opened, and to ask for the file's size */
 /* Of an untuned Linux: what the receiver's 6 MiB let be under way (ss shows snd_wnd 2.75 MB, and the sender held up by it
  * 88 % of the time), and the sender's 4 MiB. */
 #define STOCK_RECEIVE_BYTES 2750000u
