@@ -536,9 +536,9 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
     e->thread[r->thread->index].brought += (double)x->body_bytes;
     unbind(e, r);
     r->endpoint = NULL;
-    if (!r->surplus && !r->anew) {
+    if (!r->surplus && r->stay != XH_STAYS_NO_LONGER) {
         xh_hedge_note(&e->peers, x);
-        if (!r->cut && r->was_anew == 1)
+        if (!r->cut && r->stuck == XH_STUCK_ONCE)
             xh_hedge_judge(&e->peers, e->link.rtt_ns, x, xh_now_ns());
     }
     xh_link_sample(&e->link, x->sent_ns, x->first_ns, x->last_ns, x->body_bytes);

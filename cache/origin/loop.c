@@ -144,7 +144,8 @@ static void start_bound(struct xh_thread *t)
         }
         xh_ring_take(&r->link);
         xh_request_enter(r, XH_REQ_RUNNING);
-        r->resume = r->leaves = r->anew = r->doubted = 0;
+        r->resume = r->leaves = 0;
+        r->stay = XH_STAYS;
         xh_ring_put_last(&t->running, &r->link);
         r->exchange = x;
         xh_request_prepare(r, x, &r->endpoint->limits, &rest);
@@ -179,8 +180,9 @@ static int leaves(struct xh_request *r)
 /* 1 when |r| is stuck on its connection: what it lacks is asked for anew. */
 static int begins_anew(struct xh_request *r)
 {
-    r->anew = r->anew && !xh_exchange_stands(r->exchange); /* until it is sent again */
-    return r->anew;
+    if (r->stay == XH_STAYS_NO_LONGER && xh_exchange_stands(r->exchange))
+        r->stay = XH_STAYS; /* it is not stuck: its reader takes no more */
+    return r->stay == XH_STAYS_NO_LONGER; /* until it is sent again */
 }
 
 /* Ends running requests that are to be cut, that leave, or begin anew; all, as the process exits, when |all|. */
@@ -290,7 +292,7 @@ static int may_begin_anew(const struct xh_request *r, uint64_t now)
     const struct xh_exchange *x = r->exchange, *first = r->twin ? r->twin->exchange : NULL;
     int first_lives = first && now - first->last_ns < xh_hedge_stuck_ns(r->endpoint->link.rtt_ns);
     int from_begin = x->body_bytes && x->reply.status == 200;
-    return (!r->was_anew || x->fresh >= XH_PACE_BYTES) && !first_lives && !from_begin &&
+    return (r->stuck == XH_STUCK_NEVER || x->fresh >= XH_PACE_BYTES) && !first_lives && !from_begin &&
            !xh_endpoint_is_held(r->endpoint);
 }
 
@@ -300,8 +302,8 @@ static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t n
 {
     struct xh_endpoint *e = r->endpoint;
     uint64_t last_ns = r->exchange->last_ns, least = xh_hedge_stuck_ns(e->link.rtt_ns);
-    if (r->was_anew == 1 && last_ns && now > last_ns + least) {
-        r->was_anew = 2;
+    if (r->stuck == XH_STUCK_ONCE && last_ns && now > last_ns + least) {
+        r->stuck = XH_STUCK_AGAIN;
         xh_hedge_judge(&e->peers, e->link.rtt_ns, r->exchange, now);
     }
     if (!may_begin_anew(r, now))
@@ -315,7 +317,9 @@ static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t n
     r->twin = NULL;
     if (first)
         drop(t, first);
-    r->anew = r->was_anew = t->cuts = 1;
+    r->stay = XH_STAYS_NO_LONGER;
+    r->stuck = XH_STUCK_ONCE;
+    t->cuts = 1;
     xh_endpoint_doubt(e, r->exchange->last_ns);
     return XH_HEDGE_LOOK_NS;
 }
@@ -328,8 +332,8 @@ static uint64_t see_to_question(struct xh_thread *t, struct xh_request *r, uint6
     if (!last_ns || now < last_ns + least)
         return last_ns ? last_ns + least - now : least;
     xh_trace(XH_T_ORIGIN, "stuck", "id=%p quiet_ms=%" PRIu64, (void *)r, (now - last_ns) / 1000000u);
-    r->doubted = 0;
-    r->anew = t->cuts = 1;
+    r->stay = XH_STAYS_NO_LONGER;
+    t->cuts = 1;
     xh_endpoint_doubt(e, last_ns);
     return UINT64_MAX;
 }
@@ -340,10 +344,10 @@ static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
 {
     const struct xh_transfer *of = r->job->transfer;
     const struct xh_exchange *x = r->exchange;
-    if (r->cut || r->leads || r->anew || xh_exchange_stands(x))
+    if (r->cut || r->leads || r->stay == XH_STAYS_NO_LONGER || xh_exchange_stands(x))
         return UINT64_MAX;
     if (!of) /* a question: its opener asks it again, but for one that has the only connection */
-        return r->doubted ? see_to_question(t, r, now) : UINT64_MAX;
+        return r->stay == XH_STAYS_UNTIL_STUCK ? see_to_question(t, r, now) : UINT64_MAX;
     if (of->full && !of->goes_on) /* wanted, as it does not stand still */
         return begin_anew(t, r, now);
     if (r->hedged) /* of a pair the second one is seen to */

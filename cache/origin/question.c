@@ -141,7 +141,7 @@ static void ask_again(struct xh_origin *o, struct xh_question *q)
     q->again = 1;
     xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
     if (runs && r->endpoint->active >= xh_origin_object_allowed(o)) {
-        r->doubted = 1;
+        r->stay = XH_STAYS_UNTIL_STUCK;
         xh_engine_wake(r->thread);
         return;
     }

@@ -23,6 +23,20 @@ enum xh_request_state { XH_REQ_NEW, XH_REQ_QUEUED, XH_REQ_BOUND, XH_REQ_RUNNING,
 
 #define XH_DUE_RESUMED UINT64_MAX
 
+/* Whether a reply that is silent stays on its connection, while RUNNING. */
+enum xh_stay {
+    XH_STAYS,
+    XH_STAYS_UNTIL_STUCK, /* a question's, with the only connection: is asked for anew there once it is stuck */
+    XH_STAYS_NO_LONGER    /* it is stuck: leaves its connection, and is asked for anew */
+};
+
+/* How often a request was stuck. */
+enum xh_stuck {
+    XH_STUCK_NEVER,
+    XH_STUCK_ONCE,
+    XH_STUCK_AGAIN /* what came in its place is as silent, and that was judged */
+};
+
 struct xh_request {
     /* Constant after creation: */
     struct xh_job *job;
@@ -38,9 +52,8 @@ struct xh_request {
     int cut;                       /* to be ended by its thread */
     int resume;                    /* to go on, when it stands still */
     int leaves;                    /* to leave its connection to others, if it still stands when its thread looks */
-    int doubted;                   /* a question's: to be asked for anew here once it is stuck */
-    int anew;                      /* stuck: to leave its connection, and be asked for anew */
-    int was_anew;                  /* it was so before: 1; 2: and what came in its place was as silent */
+    enum xh_stay stay;
+    enum xh_stuck stuck;
     int again;                     /* while QUEUED: in the endpoint's ring |again| */
     /* Hedging, see hedge.h. Two twins are BOUND or RUNNING, on the same thread, with the same slice: */
     struct xh_request *twin; /* the other of a pair; NULL: none, or it is over */
