@@ -1,9 +1,10 @@
 /* Observers learn from the reads of an open file, and propose what to fetch ahead.
  *
- * read/ tells of each read twice, from one place: when what it lacks has been asked for, or at once where it lacks
- * nothing (ASKED), and when its bytes are there (ANSWERED). Each observer is told at one of these moments: an observer
- * of the order of reads wants to propose while the read still waits, so that the link stays busy; an observer of bytes
- * needs them.
+ * read/ tells of each read, from one place: before what it lacks is asked for, where it lacks something (MISSED); when
+ * that has been asked for, or at once where it lacks nothing (ASKED); and when its bytes are there (ANSWERED). Each
+ * observer is told at one of these moments: an observer of the order of reads wants to propose while the read still
+ * waits, so that the link stays busy; an observer of bytes needs them; one that brings what the read lacks itself has
+ * to come first.
  *
  * An observer proposes to the scheduler (schedule.h), which alone turns proposals into fetches. It proposes within
  * |saw|, under its own lock where it has one: how much was seen to is part of what it knows. */
@@ -12,7 +13,7 @@
 
 #include "cache.h"
 
-enum xh_moment { XH_NEVER, XH_ASKED, XH_ANSWERED };
+enum xh_moment { XH_NEVER, XH_MISSED, XH_ASKED, XH_ANSWERED };
 
 struct xh_seen {
     enum xh_kind kind;

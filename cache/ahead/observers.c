@@ -11,6 +11,7 @@
 #include "whole.h"
 
 static const struct xh_observer *const observers[] = {
+    &xh_whole_bulk_observer,
     &xh_whole_observer,
     &xh_head_observer,
     &xh_siblings_observer,

@@ -52,8 +52,9 @@ static int claim_range(struct xh_file *f, struct xh_range r, int meta, int stage
     return 1;
 }
 
-/* Fetches the ranges ahead into the shadow, |wide| as xh_fetch_for_later has it. Returns how many were seen to. */
-static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k, int wide)
+/* Fetches the ranges ahead into the shadow. Returns how many were seen to. */
+static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k,
+                        enum xh_fetch_over over)
 {
     struct xh_runs mine = {0};
     uint64_t room = f->opt.readahead_bytes, in_flight = xh_flow_flying(f);
@@ -65,7 +66,7 @@ static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, c
         in_flight += r[i].len;
     }
     xh_runs_sort(&mine);
-    xh_fetch_for_later(f, &mine, k->meta, wide);
+    xh_fetch_for_later(f, &mine, k->meta, over);
     free(mine.at);
     return i;
 }
@@ -86,7 +87,8 @@ static int are_wide(const struct xh_file *f, const struct xh_range *r, size_t n)
 static size_t fetch(struct xh_file *f, const struct xh_range *r, size_t n, const struct xh_keeping *k, int wide)
 {
     size_t kept = xh_policy_keeps_ahead(k, r, n);
-    size_t done = kept ? to_shadow(f, r, kept, k, wide && are_wide(f, r, kept)) : 0;
+    enum xh_fetch_over over = wide && kept && are_wide(f, r, kept) ? XH_OVER_ALL : XH_OVER_THOSE_THERE;
+    size_t done = kept ? to_shadow(f, r, kept, k, over) : 0;
     return done == kept && kept < n ? kept + xh_stage_fetch(f, r + kept, n - kept, wide) : done;
 }
 
@@ -134,7 +136,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     /* Part of a row that is as long, or of a run that streams: it passes the shadow by. */
     if (follows || xh_policy_streams(&k, r.len + xh_followed_by(f)))
         return pieces[xh_stage_fetch(f, pieces, n, 0)].off;
-    return pieces[wide ? to_shadow(f, pieces, n, &k, 1) : fetch(f, pieces, n, &k, 0)].off;
+    return pieces[wide ? to_shadow(f, pieces, n, &k, XH_OVER_ALL) : fetch(f, pieces, n, &k, 0)].off;
 }
 
 /* Fetches of the compressed copy what covers the ranges. Returns 0 where the original is the smaller way. */
@@ -182,16 +184,7 @@ void xh_schedule_lost(struct xh_file *f)
                                             memory_order_relaxed);
 }
 
-/* 1 when a file that is asked for whole comes over as many connections as a stream: where the few that are there are
- * busy, it would wait for some round trips. Idle ones bring it as soon as new ones. */
-static int comes_wide(const struct xh_file *f)
-{
-    struct xh_origin_info info;
-    xh_replicas_get_info(f->origin, &info);
-    return info.idle == 0 && xh_limits_wide(f, f->size, NULL);
-}
-
-int xh_schedule_whole(struct xh_file *f)
+int xh_schedule_whole(struct xh_file *f, int opens)
 {
     const struct xh_range all = {0, f->size};
     const struct xh_keeping k = {.meta = 1};
@@ -199,7 +192,7 @@ int xh_schedule_whole(struct xh_file *f)
     if (f->no_parts || !atomic_compare_exchange_strong_explicit(&f->whole->asked, &asked, XH_WHOLE_ASKED,
                                                                 memory_order_relaxed, memory_order_relaxed))
         return 0;
-    if (to_shadow(f, &all, 1, &k, comes_wide(f)) == 1)
+    if (to_shadow(f, &all, 1, &k, opens ? XH_OVER_ALL_AT_ONCE : XH_OVER_THOSE_THERE) == 1)
         return 1;
     atomic_store_explicit(&f->whole->asked, XH_WHOLE_NOT_YET, memory_order_relaxed); /* there is no room for it */
     return 0;
@@ -220,7 +213,7 @@ size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
     if (!k.meta && xh_schedule_is_whole(f)) /* it comes to the shadow */
         return p->n;
     if (!k.meta && p->told && xh_policy_keeps_told(p->r, p->n) && !xh_compressed_used(f->compressed))
-        return to_shadow(f, p->r, p->n, &k, 0);
+        return to_shadow(f, p->r, p->n, &k, XH_OVER_THOSE_THERE);
     if (!k.meta && p->told && !xh_shadow_shared(f->shadow)) /* to the byte: pages would be half as much again */
         return xh_stage_fetch(f, p->r, p->n, 0);
     if (!k.meta && xh_compressed_used(f->compressed) && fetch_packed(f, p->r, p->n, &seen))

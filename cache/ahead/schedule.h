@@ -32,8 +32,9 @@ struct xh_whole {
 /* With the file, and in a fork's child, to which nothing comes of what the parent asked for. */
 void xh_whole_init(struct xh_whole *w);
 
-/* Fetches all of the file to the shadow, once. Returns 1 when it was asked for by this call. */
-int xh_schedule_whole(struct xh_file *f);
+/* Fetches all of the file to the shadow, once; |opens|: connections may be opened for it. Returns 1 when it was asked
+ * for by this call. */
+int xh_schedule_whole(struct xh_file *f, int opens);
 
 /* Returns 1 when all of the file was asked for: there is nothing more to fetch ahead. */
 int xh_schedule_is_whole(const struct xh_file *f);

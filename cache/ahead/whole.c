@@ -23,17 +23,40 @@ void xh_whole_facts(struct xh_file *f, struct xh_opened *out)
                               .imaged = xh_metadata_image_is_used(f->image, 0)};
 }
 
-static int saw(struct xh_file *f, const struct xh_seen *s)
+static int may_come(const struct xh_file *f)
+{
+    return f->size <= f->opt.whole_file_bytes && !xh_schedule_is_whole(f);
+}
+
+static void come(struct xh_file *f, int opens)
 {
     struct xh_opened o;
-    if (!s->missed || f->size > f->opt.whole_file_bytes || xh_schedule_is_whole(f))
-        return 0;
-    atomic_fetch_add_explicit(&f->whole->misses, 1, memory_order_relaxed);
     xh_whole_facts(f, &o);
-    if (xh_policy_is_whole(&o) && xh_schedule_whole(f))
+    if (xh_policy_is_whole(&o) && xh_schedule_whole(f, opens))
         xh_trace(XH_T_PREDICT, "whole", "size=%llu misses=%u rtt_ms=%.1f connections=%u", (unsigned long long)f->size,
                  o.misses, o.rtt_ms, o.connections);
+}
+
+/* A read that takes some round trips comes with the rest: its reader waits no longer, and no connection stands idle
+ * between the two. A small one comes first. */
+static int saw_bulk(struct xh_file *f, const struct xh_seen *s)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < s->n; i++)
+        bytes += s->ext[i].len;
+    if (bytes >= XH_BULK_BYTES && may_come(f))
+        come(f, 1);
     return 0;
 }
 
+static int saw(struct xh_file *f, const struct xh_seen *s)
+{
+    if (!s->missed || !may_come(f))
+        return 0;
+    atomic_fetch_add_explicit(&f->whole->misses, 1, memory_order_relaxed);
+    come(f, 0);
+    return 0;
+}
+
+const struct xh_observer xh_whole_bulk_observer = {"whole, bulk", {[XH_KIND_RAW] = XH_MISSED}, saw_bulk};
 const struct xh_observer xh_whole_observer = {"whole", {[XH_KIND_RAW] = XH_ASKED, [XH_KIND_META] = XH_ASKED}, saw};

@@ -5,7 +5,7 @@
 #include "observer.h"
 #include "policy.h"
 
-extern const struct xh_observer xh_whole_observer;
+extern const struct xh_observer xh_whole_bulk_observer, xh_whole_observer;
 
 /* What xh_policy_is_whole decides by. Threads: any. */
 void xh_whole_facts(struct xh_file *f, struct xh_opened *out);

@@ -108,12 +108,12 @@ static void begin(struct xh_file *f, uint64_t head_len)
     xh_whole_facts(f, &o);
     int proof = xh_unverified_stands(f), small = f->no_parts || xh_policy_is_whole(&o);
     /* The proof first, and in one request with the rest: the reader waits for it, and wants a connection. */
-    if (proof && (!small || f->no_parts || !xh_schedule_whole(f)))
+    if (proof && (!small || f->no_parts || !xh_schedule_whole(f, 0)))
         fetch_head(f, 0, f->no_parts);
     if (!small && !o.imaged)
         xh_walk_begin(f);
     if (!proof && small && !f->no_parts && xh_file_is_announced(f)) /* it will be read */
-        xh_schedule_whole(f);
+        xh_schedule_whole(f, 0);
     uint64_t from = f->unverified->len ? f->unverified->len : head_len;
     if (!proof && f->no_parts)
         fetch_head(f, from, 1);

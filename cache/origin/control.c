@@ -223,5 +223,5 @@ int xh_control_suits(const struct xh_lane *a, const struct xh_lane *b, const str
 
 int xh_control_is_too_young(const struct xh_lane *l, const struct xh_lane *best)
 {
-    return YOUNG_TIMES * l->grown < best->grown;
+    return YOUNG_TIMES * (XH_LINK_FIRST_BYTES + l->grown) < XH_LINK_FIRST_BYTES + best->grown;
 }

@@ -41,7 +41,7 @@ struct batch {
     struct xh_runs runs; /* what was asked for, sorted, a copy: constant */
     struct xh_fetch *fetches;
     struct xh_arrival *come;
-    unsigned wide, there; /* as xh_limits_wide has them; 0: it is not dealt so */
+    unsigned wide, there; /* dealt over so many connections, of which so many are there; 0: it is not dealt so */
     int submitted; /* all of it. Under the lock of flights */
 };
 
@@ -288,7 +288,7 @@ static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, s
         lim->part_bytes = share;
 }
 
-static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_runs *runs, struct batch *b)
+static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_runs *runs, int at_once, struct batch *b)
 {
     struct xh_plan_limits lim;
     struct xh_range *wanted = malloc(runs->n * sizeof *wanted);
@@ -305,6 +305,8 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
     if (meta && parts)
         spread(f, wanted, runs->n, &lim);
     xh_limits_deal(&lim, b->wide);
+    if (at_once && (b->there = xh_limits_deal_whole(f, bytes, &lim)) > 0)
+        b->wide = lim.deal;
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);
     free(wanted);
     return rc;
@@ -352,14 +354,14 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
 }
 
 static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs,
-                                int claimed, int meta, int wide)
+                                int claimed, int meta, enum xh_fetch_over over)
 {
     struct batch *b = calloc(1, sizeof *b);
-    if (b && wide)
+    if (b && over == XH_OVER_ALL)
         b->wide = xh_limits_wide(f, UINT64_MAX, &b->there);
     if (b && op && op->all_of_dataset && !op->rounds && !op->is_retry)
         b->wide = xh_limits_wide_now(f, bytes_of(f, runs), &b->there);
-    if (!b || make_plan(f, op == NULL, meta, runs, b)) {
+    if (!b || make_plan(f, op == NULL, meta, runs, over == XH_OVER_ALL_AT_ONCE, b)) {
         free(b);
         return NULL;
     }
@@ -378,20 +380,32 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     return b;
 }
 
-static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed, int meta, int wide,
-                 struct xh_err *err)
+/* Submits all; the |first| ones before the others, so that they have the connections that are there, and not those
+ * behind them, which may open some. What fails once some are under way fails as they do. */
+static int submit(struct xh_file *f, struct xh_transfer **ts, size_t n, size_t first, struct xh_err *err)
+{
+    struct xh_err late = {0};
+    int rc = xh_replicas_submit(f->origin, ts, first, err);
+    if (rc == 0 && first < n && xh_replicas_submit(f->origin, ts + first, n - first, &late))
+        for (size_t i = first; i < n; i++)
+            ts[i]->done(ts[i], &late);
+    return rc;
+}
+
+static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed, int meta,
+                 enum xh_fetch_over over, struct xh_err *err)
 {
     if (runs->n == 0)
         return 0;
     xh_limits_share_link(f);
-    struct batch *b = batch_make(f, op, runs, claimed, meta, wide);
+    struct batch *b = batch_make(f, op, runs, claimed, meta, over);
     struct xh_transfer **ts = b ? malloc(b->plan.ntransfers * sizeof *ts) : NULL;
     int rc;
     if (!ts) {
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory while planning a read of %s", f->url_shown);
         goto err;
     }
-    size_t n = b->plan.ntransfers;
+    size_t n = b->plan.ntransfers, first = over == XH_OVER_ALL_AT_ONCE && b->wide && b->there < n ? b->there : n;
     uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         ts[i] = &b->fetches[i].t;
@@ -413,7 +427,7 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
         atomic_fetch_add_explicit(&f->flights->meta, (unsigned)n, memory_order_relaxed);
         atomic_fetch_add_explicit(&f->flights->meta_asked, bytes, memory_order_relaxed);
     }
-    rc = xh_replicas_submit(f->origin, ts, n, err);
+    rc = submit(f, ts, n, first, err);
     if (rc == 0) {
         take_off(f, b);
         batch_leave(b);
@@ -443,10 +457,10 @@ err:
 int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs, int claimed,
                    struct xh_err *err)
 {
-    return start(f, op, runs, claimed, 0, 0, err);
+    return start(f, op, runs, claimed, 0, XH_OVER_THOSE_THERE, err);
 }
 
-void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta, int wide)
+void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta, enum xh_fetch_over over)
 {
-    start(f, NULL, runs, 1, meta, wide, NULL);
+    start(f, NULL, runs, 1, meta, over, NULL);
 }

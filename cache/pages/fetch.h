@@ -44,10 +44,13 @@ int xh_fetch_start(struct xh_file *f, struct xh_read_op *op, const struct xh_run
 /* Cancels what is on its way for |op|. Threads: its own. Does not block. */
 void xh_fetch_interrupt(struct xh_read_op *op);
 
-/* The same for nobody yet: of |meta|data, or of raw data; |wide|: over as many connections as xh_limits_wide has, where
- * the server allows it. All of |runs| is claimed; a failure abandons the claims, as whoever wants the bytes asks for
- * them again. */
-void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta, int wide);
+/* Over which connections: those that are there mostly; as many as xh_limits_wide has; or as xh_limits_deal_whole has
+ * it. Where the server allows it. */
+enum xh_fetch_over { XH_OVER_THOSE_THERE, XH_OVER_ALL, XH_OVER_ALL_AT_ONCE };
+
+/* The same for nobody yet: of |meta|data, or of raw data. All of |runs| is claimed; a failure abandons the claims, as
+ * whoever wants the bytes asks for them again. */
+void xh_fetch_for_later(struct xh_file *f, const struct xh_runs *runs, int meta, enum xh_fetch_over over);
 
 /* |t|, which was dealt its share of what all connections bring, takes a connection as a stream does; |patient|: one that
  * is there. */

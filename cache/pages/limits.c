@@ -173,6 +173,7 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->max_range_header = info.max_range_header - strlen("bytes=");
     lim->deal = ahead && mean >= XH_BULK_BYTES ? deals(f, &info) : 0;
     lim->even = 0;
+    lim->late = lim->late_turns = 0;
     lim->stripe_bytes = XH_REQUEST_LEAST_BYTES;
     lim->dealt_bytes = DEALT_TRIPS * info.trip_bytes;
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;
@@ -206,4 +207,16 @@ void xh_limits_deal(struct xh_plan_limits *lim, unsigned n)
         return;
     lim->deal = n;
     lim->even = 1;
+}
+
+unsigned xh_limits_deal_whole(const struct xh_file *f, uint64_t bytes, struct xh_plan_limits *lim)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    unsigned there = info.open < info.streaming ? info.open : info.streaming; /* 0, too, where there may be one alone */
+    if (!may_deal(f, &info) || info.whole || there == 0 || xh_replicas_are_several(f->origin))
+        return 0;
+    unsigned more = info.streams < info.streaming - there ? info.streams : info.streaming - there;
+    xh_plan_deal_at_once(lim, bytes, there, more, info.flight_bytes);
+    return lim->deal - lim->late;
 }

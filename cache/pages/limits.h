@@ -7,10 +7,6 @@
 
 #include "plan.h"
 
-/* A request costs the server and us about as much as this many bytes on a fast link: smaller ones gain nothing from
- * more parallel transfers. */
-#define XH_REQUEST_LEAST_BYTES 65536u
-
 struct xh_file;
 struct xh_origin_info;
 
@@ -29,6 +25,11 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
 
 /* Has all of it dealt to |n| transfers, as much to each; 0: as |lim| is. */
 void xh_limits_deal(struct xh_plan_limits *lim, unsigned n);
+
+/* Has a file of which |bytes| are to come, all there is of it, dealt so that all connections are done together: those
+ * that are there, and as many new ones as are worth a request, which begin later and with less. Returns how many of the
+ * transfers, the first ones, are for those that are there; 0: it is not dealt like that. */
+unsigned xh_limits_deal_whole(const struct xh_file *f, uint64_t bytes, struct xh_plan_limits *lim);
 
 /* Returns over how many connections a long run, or a whole file, that comes ahead is dealt: as many as streams use; 0:
  * it is not, as these are few, or have found their speed. Those that are not there may be opened for |opens| bytes.

@@ -2,9 +2,13 @@
 #include "plan.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/links.h"
+
+#define OPENING_TRIPS 2 /* TCP and TLS */
 
 /* Joins neighbours across small gaps; |out| may be as long as |in|. Returns the number left. */
 static size_t coalesce(const struct xh_range *in, size_t n, uint64_t gap, struct xh_range *out)
@@ -131,12 +135,50 @@ static size_t group(const struct xh_range *r, size_t n, const struct xh_plan_lim
     return m;
 }
 
-/* The stripes of the next turn, before which each had |stripe|, and in which |rest| bytes are left. */
-static uint64_t next_stripe(const struct xh_plan_limits *lim, uint64_t stripe, uint64_t rest)
+/* Whose turn it is, and how long stripes are. */
+struct dealing {
+    const struct xh_plan_limits *lim;
+    uint64_t rest;   /* bytes that are not dealt yet */
+    uint64_t stripe; /* of those that began first, in this turn; the late ones have less */
+    unsigned round, turn;
+};
+
+static unsigned lag(const struct dealing *d)
 {
-    uint64_t each = ceil_div(ceil_div(rest, lim->deal), lim->align_bytes) * lim->align_bytes;
-    stripe = stripe > UINT64_MAX / 4 ? stripe : 2 * stripe;
-    return lim->even && each && each < stripe ? each : stripe;
+    return d->turn + d->lim->late >= d->lim->deal ? d->lim->late_turns : 0;
+}
+
+/* The stripe of whose turn it is, 0: it has not begun. */
+static uint64_t stripe_of(const struct dealing *d)
+{
+    uint64_t align = d->lim->align_bytes;
+    return lag(d) > d->round ? 0 : ceil_div(d->stripe >> lag(d), align) * align;
+}
+
+/* The next round of turns, each of which has twice as much; in the last one each as much as is left for it. */
+static void next_round(struct dealing *d)
+{
+    const struct xh_plan_limits *lim = d->lim;
+    d->stripe = d->stripe > UINT64_MAX / 4 ? d->stripe : 2 * d->stripe;
+    d->round++;
+    d->turn = 0;
+    unsigned late = d->round >= lim->late_turns ? lim->late : 0;
+    uint64_t parts = ((uint64_t)(lim->deal - lim->late) << lim->late_turns) + late;
+    uint64_t each = ceil_div(d->rest << lim->late_turns, parts);
+    each = ceil_div(each, lim->align_bytes) * lim->align_bytes;
+    if (lim->even && each && each < d->stripe)
+        d->stripe = each;
+}
+
+static uint64_t next_stripe(struct dealing *d)
+{
+    uint64_t stripe;
+    do {
+        if (++d->turn == d->lim->deal)
+            next_round(d);
+        stripe = stripe_of(d);
+    } while (stripe == 0);
+    return stripe;
 }
 
 /* Deals |in| in stripes. Without |out|, counts how many ranges each gets, in t[].count; with it,
@@ -144,10 +186,10 @@ static uint64_t next_stripe(const struct xh_plan_limits *lim, uint64_t stripe, u
 static void deal(const struct xh_range *in, size_t n, const struct xh_plan_limits *lim, struct xh_plan_transfer *t,
                  struct xh_range *out)
 {
-    uint64_t stripe = lim->stripe_bytes, left = stripe, rest = 0;
-    size_t turn = 0;
+    struct dealing d = {.lim = lim, .stripe = lim->stripe_bytes};
+    uint64_t left = d.stripe;
     for (size_t i = 0; i < n; i++)
-        rest += in[i].len;
+        d.rest += in[i].len;
     for (size_t i = 0; i < lim->deal; i++)
         t[i].count = 0;
     for (size_t i = 0; i < n; i++)
@@ -155,15 +197,12 @@ static void deal(const struct xh_range *in, size_t n, const struct xh_plan_limit
             uint64_t cut = p + left - (p + left) % lim->align_bytes;
             to = cut > p && cut < end ? cut : end;
             if (out)
-                out[t[turn].first + t[turn].count] = (struct xh_range){p, to - p};
-            t[turn].count++;
+                out[t[d.turn].first + t[d.turn].count] = (struct xh_range){p, to - p};
+            t[d.turn].count++;
             left -= to - p < left ? to - p : left;
-            rest -= to - p;
-            if (to < end || left < lim->align_bytes) { /* else the next range goes on with the stripe */
-                turn = (turn + 1) % lim->deal;
-                stripe = turn ? stripe : next_stripe(lim, stripe, rest);
-                left = stripe;
-            }
+            d.rest -= to - p;
+            if (to < end || left < lim->align_bytes) /* else the next range goes on with the stripe */
+                left = next_stripe(&d);
         }
 }
 
@@ -197,6 +236,22 @@ static int make_dealt(const struct xh_range *joined, size_t m, const struct xh_p
     p->nranges = all;
     p->dealt = 1;
     return 0;
+}
+
+void xh_plan_deal_at_once(struct xh_plan_limits *lim, uint64_t bytes, unsigned there, unsigned more,
+                          uint64_t flight_bytes)
+{
+    /* Each has what it brings in a round trip, and twice as much in each next one, as slow start does. A new one is
+     * behind by its opening, and by the round trips in which the others have grown. */
+    uint64_t requests = bytes / XH_REQUEST_LEAST_BYTES + 1, each;
+    there = there < requests ? there : (unsigned)requests;
+    each = ceil_div(bytes, there) < flight_bytes ? ceil_div(bytes, there) : flight_bytes;
+    lim->late_turns = OPENING_TRIPS + (unsigned)log2f((float)(flight_bytes / XH_LINK_FIRST_BYTES));
+    uint64_t theirs = (uint64_t)there << lim->late_turns;
+    lim->late = requests <= theirs ? 0 : requests - theirs < more ? (unsigned)(requests - theirs) : more;
+    lim->stripe_bytes = ceil_div(each, lim->align_bytes) * lim->align_bytes;
+    lim->deal = there + lim->late;
+    lim->dealt_bytes = lim->even = 1;
 }
 
 int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_limits *lim,

@@ -7,6 +7,10 @@
 
 #include "base/extent.h"
 
+/* A request costs the server and us about as much as this many bytes on a fast link: smaller ones gain nothing from
+ * more parallel transfers. */
+#define XH_REQUEST_LEAST_BYTES 65536u
+
 struct xh_plan_limits {
     uint64_t gap_bytes;      /* coalesce across gaps of at most this */
     uint64_t part_bytes;     /* split ranges longer than this; > 0, a multiple of align_bytes */
@@ -18,8 +22,9 @@ struct xh_plan_limits {
     unsigned connections;    /* transfers that run at once; >= 1 */
     /* Where |deal| > 1, and each gets |dealt_bytes| at least: all bytes are dealt to so many transfers in stripes, of
      * |stripe_bytes| at first, a multiple of align_bytes, then of twice as much each turn. Not where one would have too
-     * many ranges. |even|: in the last turn all have as much, so that none waits for the others. */
-    unsigned deal;
+     * many ranges. |even|: in the last turn all have as much, so that none waits for the others. The last |late| of
+     * them begin |late_turns| turns after the first, with the first stripe: their connections are not there yet. */
+    unsigned deal, late, late_turns;
     int even;
     uint64_t dealt_bytes, stripe_bytes;
 };
@@ -35,6 +40,12 @@ struct xh_plan {
     size_t ntransfers;
     int dealt; /* 1: in stripes */
 };
+
+/* Has |bytes|, behind which nothing is wanted, dealt so that young connections are done with them together: |there|
+ * that are open, at least one, each of which brings |flight_bytes| in a round trip by now, and as many of |more| new
+ * ones as are worth a request. The new ones get less, as they come later. */
+void xh_plan_deal_at_once(struct xh_plan_limits *lim, uint64_t bytes, unsigned there, unsigned more,
+                          uint64_t flight_bytes);
 
 /* Plans |wanted|: |n| ranges, sorted, disjoint, not empty, ends below 2^63.
  *

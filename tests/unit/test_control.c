@@ -257,6 +257,9 @@ Test(control, young_connections_are_for_what_is_small_while_there_are_streams)
     const struct xh_lane young = {.grown = 0.4e6}, soon = {.grown = 0.5e6}, grown = {.grown = 4e6};
     cr_assert(xh_control_is_too_young(&young, &grown) && !xh_control_is_too_young(&soon, &grown));
     cr_assert_not(xh_control_is_too_young(&young, &young));
+    /* One that has brought nothing is no further behind one that has brought a little than a new one's first flight. */
+    const struct xh_lane nothing = {.grown = 0}, little = {.grown = 12e3}, more = {.grown = 120e3};
+    cr_assert(!xh_control_is_too_young(&nothing, &little) && xh_control_is_too_young(&nothing, &more));
 }
 
 Test(control, a_stream_that_waits_leaves_one_connection)

@@ -1,5 +1,6 @@
 /* The plan against a naive model: a byte map of a small object. */
 #include <criterion/criterion.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,6 +223,76 @@ Test(plan, where_dealing_is_even_all_have_as_much_in_the_last_turn)
     xh_plan_free(&p);
 }
 
+Test(plan, those_that_begin_later_get_less)
+{
+    struct xh_plan_limits lim = dealing(5, 1, 16384);
+    struct xh_range r = {0, 2 * (16384 + 32768 + 65536) + 3 * 16384};
+    struct xh_plan p;
+    lim.late = 3;
+    lim.late_turns = 2;
+    cr_assert_eq(xh_plan_make(&r, 1, &lim, &p), 0);
+    cr_assert_eq(p.ntransfers, 5);
+    for (size_t t = 0; t < 5; t++) {
+        const struct xh_range *at = &p.ranges[p.transfers[t].first];
+        cr_assert_eq(p.transfers[t].count, t < 2 ? 3 : 1);
+        for (size_t i = 0; i < p.transfers[t].count; i++)
+            cr_assert_eq(at[i].len, 16384u << i);
+        cr_assert_eq(at[0].off, t < 2 ? t * 16384 : 2 * (16384 + 32768 + 65536) + (t - 2) * 16384);
+    }
+    xh_plan_free(&p);
+    lim.even = 1;
+    r.len += 2 * 8192 + 3 * 4096; /* too little for another turn: each has as much more as it has of the others */
+    cr_assert_eq(xh_plan_make(&r, 1, &lim, &p), 0);
+    uint64_t most[2] = {0}, least[2] = {UINT64_MAX, UINT64_MAX};
+    for (size_t t = 0; t < 5; t++) {
+        uint64_t sum = 0;
+        for (size_t i = 0; i < p.transfers[t].count; i++)
+            sum += p.ranges[p.transfers[t].first + i].len;
+        most[t >= 2] = sum > most[t >= 2] ? sum : most[t >= 2];
+        least[t >= 2] = sum < least[t >= 2] ? sum : least[t >= 2];
+    }
+    cr_assert(most[0] - least[0] <= 16384 && most[1] - least[1] <= 4096);
+    cr_assert(least[0] >= 16384 + 32768 + 65536 && least[1] >= 16384);
+    xh_plan_free(&p);
+    lim.late_turns = 8; /* all is dealt by then: those get nothing, and are none */
+    cr_assert_eq(xh_plan_make(&r, 1, &lim, &p), 0);
+    cr_assert_eq(p.ntransfers, 2);
+    xh_plan_free(&p);
+}
+
+Test(plan, a_new_connection_gets_as_much_as_it_brings_until_those_that_are_open_are_done)
+{
+    static const struct {
+        uint64_t bytes, flight_bytes;
+        unsigned there, more, has, late, late_turns;
+        uint64_t stripe_bytes;
+    } table[] = {
+        {500 * 1000, 14600, 2, 14, 2, 0, 2, 16384},         /* less than a request for each new one */
+        {1015 * 1000, 20760, 2, 14, 2, 8, 2, 24576},        /* 16 requests' bytes, of which two have eight */
+        {8 * 1000 * 1000, 20760, 2, 14, 2, 14, 2, 24576},
+        {8 * 1000 * 1000, 20760, 2, 3, 2, 3, 2, 24576},     /* others use the rest */
+        {8 * 1000 * 1000, 20760, 16, 0, 16, 0, 2, 24576},
+        {8 * 1000 * 1000, 30000, 2, 14, 2, 14, 3, 32768},   /* a round trip further */
+        {8 * 1000 * 1000, 2000000, 3, 13, 3, 0, 9, 2002944}, /* those are done before a new one is there */
+        {8 * 1000 * 1000, 2000000, 16, 4, 16, 0, 9, 503808}, /* in a round trip each */
+        {300 * 1000, 20760, 63, 0, 5, 0, 2, 24576},         /* a request each is too much */
+        {1, 20760, 63, 0, 1, 0, 2, 4096},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct xh_plan_limits lim = limits();
+        struct xh_range r = {0, table[i].bytes};
+        struct xh_plan p;
+        lim.max_ranges = 100;
+        xh_plan_deal_at_once(&lim, table[i].bytes, table[i].there, table[i].more, table[i].flight_bytes);
+        cr_assert_eq(lim.late, table[i].late, "%zu: %u", i, lim.late);
+        cr_assert_eq(lim.late_turns, table[i].late_turns);
+        cr_assert_eq(lim.stripe_bytes, table[i].stripe_bytes, "%zu: %" PRIu64, i, lim.stripe_bytes);
+        cr_assert_eq(xh_plan_make(&r, 1, &lim, &p), 0);
+        cr_assert_eq(p.ntransfers, table[i].has + table[i].late, "%zu: %zu", i, p.ntransfers);
+        xh_plan_free(&p);
+    }
+}
+
 Test(plan, too_few_bytes_or_too_many_ranges_are_not_dealt)
 {
     struct xh_plan_limits few = dealing(4, 65536, 4096), many = dealing(4, 4096, 4096);
@@ -249,6 +320,8 @@ Test(plan, what_is_dealt_covers_each_wanted_byte_once)
         struct xh_plan p;
         lim.align_bytes = lim.part_bytes = align;
         lim.even = round % 2;
+        lim.late = (unsigned)rand() % lim.deal;
+        lim.late_turns = (unsigned)rand() % 4;
         memset(want, 0, sizeof want);
         memset(got, 0, sizeof got);
         for (uint64_t off = (uint64_t)(rand() % 100); n < 20 && off + 200 < SPACE; off += 1 + (uint64_t)(rand() % 90)) {
