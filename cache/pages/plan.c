@@ -224,6 +224,7 @@ static int make_dealt(const struct xh_range *joined, size_t m, const struct xh_p
         t[n].first = all;
         most = t[n].count > most ? t[n].count : most;
     }
+    assert(all);
     int rc = most > lim->max_ranges || (most > 1 && most * header > lim->max_range_header) ? 1 : 0;
     p->ranges = rc ? NULL : malloc(all * sizeof *p->ranges);
     if (!p->ranges) {
