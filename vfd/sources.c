@@ -17,36 +17,45 @@
 #include "h5err.h"
 #include "remote.h"
 
-/* Returns 1 the first time for each |url|. Sets |*last| when it is the last line at all. */
-static int is_news(const char *url, int *last)
+#define LINES_MOST 20 /* of a kind, in a process */
+
+/* Kinds of lines. Files that do not exist must not use up the lines of those that fail, for which nothing else may
+ * speak. */
+enum { MISSING, FAILING, KINDS };
+
+/* Returns 1 the first time for each |url|. Sets |*last| when it is the last line of |kind|. */
+static int is_news(int kind, const char *url, int *last)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static uint64_t told[20]; /* a process prints no more lines. Under |lock|, as is |n| */
-    static unsigned n;
+    static struct told {
+        uint64_t hash[LINES_MOST];
+        unsigned n;
+    } kinds[KINDS]; /* under |lock| */
+    struct told *told = &kinds[kind];
     uint64_t hash = xh_hash_text(XH_HASH_START, url);
     if (pthread_mutex_trylock(&lock))
         return 1; /* another thread holds it, or held it at a fork: a line too many is better than a wait */
     unsigned i = 0;
-    while (i < n && told[i] != hash)
+    while (i < told->n && told->hash[i] != hash)
         i++;
-    int news = i == n && n < sizeof told / sizeof *told;
+    int news = i == told->n && told->n < LINES_MOST;
     if (news)
-        told[n++] = hash;
-    *last = news && n == sizeof told / sizeof *told;
+        told->hash[told->n++] = hash;
+    *last = news && told->n == LINES_MOST;
     pthread_mutex_unlock(&lock);
     return news;
 }
 
-static void say(const char *url, const char *text)
+static void say(int kind, const char *url, const char *text)
 {
     int last = 0;
-    if (is_news(url, &last))
+    if (is_news(kind, url, &last))
         dprintf(STDERR_FILENO, "xhdf5: %s%s\n", text, last ? " (no more lines of this kind will follow)" : "");
 }
 
 void xh_source_say(const char *url, const struct xh_err *err)
 {
-    say(url, err->text);
+    say(FAILING, url, err->text);
 }
 
 /* What this thread knows of the last failure. */
@@ -162,7 +171,7 @@ static int missing(struct xh_h5 *h5, const char *url, const struct xh_namer *by)
              "%s does not exist, and %s names it: HDF5 gives fill values in place of a virtual data set's source, and "
              "cannot follow an external link. XHDF5_MISSING_SOURCES=error makes an error of both",
              shown, by->parent);
-    say(url, line);
+    say(MISSING, url, line);
     return xh_fail(h5, XH_E_NOENT, "%s does not exist, errno = %d, error message = '%s'", shown, ENOENT,
                    strerror(ENOENT));
 }

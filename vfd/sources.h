@@ -30,7 +30,7 @@ int xh_source_is_afterthought(const char *url, const struct xh_namer *by);
 int xh_source_beside(const struct xh_namer *by, const char *relative, const char *url, char **out,
                      struct xh_err *err);
 
-/* Prints |err| on standard error, once for each URL and a few times in a process, where HDF5 may not report it. */
+/* Prints |err| on standard error, once for each URL and 20 times in a process, where HDF5 may not report it. */
 void xh_source_say(const char *url, const struct xh_err *err);
 
 /* The dataset of a virtual dataset's source may be an external link. If the link's target fails, HDF5 takes the dataset

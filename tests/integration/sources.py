@@ -389,6 +389,14 @@ def many_are_missing(tap, bench, liar, directory):
         said = errors.splitlines()
         assert len(said) == 20 and "no more lines" in said[-1] and not any("no more lines" in line
                                                                            for line in said[:-1]), errors
+    both = str(bench.make(directory / "many-both.h5", {"both": [f"{liar.base}/500~{FAR}/many-both.h5"]},
+                          ["d", "far/e"]))
+    bench.finish()
+    with tap.claim("after these, a failure of which HDF5 does not tell has its line all the same"):
+        out, errors = bench.run("1.14.5", [["open", parent], *[["read", f"v/n{i}"] for i in range(30)], ["open", both],
+                                           ["same", "v/both", 0, 6], ["same", "v/both", 6, 12]], readahead="off")
+        assert out[-2] == DATA, out
+        assert out[-1][:2] == ["OSError", 5] or len(lines(errors, "many-both.h5")) == 1, (out, errors)
     with tap.claim("a wrong value of missing_sources is an error where it counts"):
         out, errors = bench.run("2.0", [["open", parent], ["read", "v/n0"]], missing_sources="eror")
         raised(out[1], "OSError", 22, "missing_sources=eror", "")
