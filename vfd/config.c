@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copies.h"
+#include "copies.h"
 #include "driver.h"
 #include "elink.h"
 #include "fapl.h"
@@ -84,15 +86,13 @@ static int take_field(struct xh_fapl_info *info, size_t i, const H5FD_xhdf5_conf
 static hid_t driver_id(struct xh_h5 *h5)
 {
     hid_t id = atomic_load_explicit(&h5->driver, memory_order_acquire), none = 0;
+    int ours = 1;
     if (id > 0)
         return id;
-    if (h5->H5FDis_driver_registered_by_name(XH_DRIVER_NAME) > 0 && h5->default_fapl) {
-        /* The driver was loaded as a plugin. Only a property list can give its ID. */
-        hid_t copy = h5->H5Pcopy(*h5->default_fapl);
-        if (copy >= 0 && h5->H5Pset_driver_by_name(copy, XH_DRIVER_NAME, NULL) >= 0)
-            id = h5->H5Pget_driver(copy);
-        if (copy >= 0)
-            h5->H5Pclose(copy);
+    if (xh_copies_is_loaded(h5)) {
+        id = xh_copies_loaded_id(h5, &ours);
+        if (ours <= 0)
+            return ours == 0 ? xh_copies_refuse(h5) : -1;
     } else {
         xh_elink_watch(h5);
         id = h5->H5FDregister(&xh_driver_class);

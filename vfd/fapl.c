@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copies.h"
 #include "elink.h"
 #include "h5err.h"
 
@@ -19,8 +20,11 @@ const struct xh_fapl_info *xh_fapl_peek(struct xh_h5 *h5, hid_t fapl)
 
 const struct xh_fapl_info xh_fapl_no_memory = {.magic = XH_FAPL_MAGIC};
 
+_Static_assert(2 * sizeof(struct xh_fapl_info) <= XH_COPIES_BLOCK_BYTES, "a later version's may be longer");
+
 void *xh_fapl_copy(const void *info)
 {
+    xh_copies_came(info);
     struct xh_fapl_info *copy = info == &xh_fapl_no_memory ? NULL : malloc(sizeof *copy);
     return copy ? memcpy(copy, info, sizeof *copy) : NULL;
 }

@@ -9,8 +9,8 @@ struct xh_namer;
 struct xh_remote;
 
 /* Sets |*out| to the remote part of the file that holds |id|, or to NULL for a local file or another driver's file.
- * Returns 0, or -1 when |id| belongs to no file; HDF5 has pushed the reason. Owns: the file keeps it. Threads: any that
- * may call HDF5. Sends nothing. */
+ * Returns 0, or -1 when |id| belongs to no file, or to one that another copy of this driver has open; the reason is
+ * pushed. Owns: the file keeps it. Threads: any that may call HDF5. Sends nothing. */
 int xh_whose_remote(struct xh_h5 *h5, hid_t id, struct xh_remote **out);
 
 /* Returns how the file that holds |id| names other files; NULL for another driver's file. Owns and threads: as

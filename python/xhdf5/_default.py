@@ -78,11 +78,14 @@ def _has_driver(extension: str) -> bool:
 
 
 def help_environment() -> None:
-    """HDF5 breaks when HDF5_DRIVER names a driver that HDF5_PLUGIN_PATH does not lead to: HDF5 2.0 crashes when a file is
-    opened, 1.14 makes `import h5py` fail. If the environment asks for this driver, its directory joins the path."""
-    if os.environ.get("HDF5_DRIVER") == "xhdf5" and not any(
-            os.path.exists(os.path.join(p, os.path.basename(_hdf5.PLUGIN)))
-            for p in os.environ.get("HDF5_PLUGIN_PATH", "").split(":") if p):
+    """HDF5 breaks when HDF5_DRIVER names a driver that HDF5_PLUGIN_PATH does not lead to: HDF5 2.0 crashes when a
+    file is opened, 1.14 makes `import h5py` fail. If the environment asks for this driver, its directory joins the
+    path; so it does where the path leads to another copy, which would know nothing of what this package asks for."""
+    if os.environ.get("HDF5_DRIVER") != "xhdf5":
+        return
+    dirs = os.environ.get("HDF5_PLUGIN_PATH", "").split(":")
+    there = [p for p in (os.path.join(d, os.path.basename(_hdf5.PLUGIN)) for d in dirs if d) if os.path.exists(p)]
+    if not there or not os.path.samefile(there[0], _hdf5.PLUGIN):
         os.environ.update(environment())
 
 

@@ -164,8 +164,11 @@ class Library:
         """The driver becomes known to the library, under the name xhdf5."""
         with self._meant():
             if plugin.H5FD_xhdf5_init() < 0:
+                why = "; ".join(self._errors())
+                if self.has_driver():  # another copy of it, from the environment that HDF5 was started with
+                    raise Unfit(f"xhdf5: {why}. In Python: import xhdf5 before h5py")
                 raise Unfit(f"xhdf5: HDF5 {'.'.join(map(str, self.version))} did not take the driver: "
-                            f"{'; '.join(self._errors()) or 'it does not say why'}. {INSTEAD}")
+                            f"{why or 'it does not say why'}. {INSTEAD}")
 
     def set_driver(self, fapl: int, config: str) -> None:
         """Files opened with this list use the driver, with options as HDF5_DRIVER_CONFIG has them."""

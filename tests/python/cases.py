@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -740,6 +741,38 @@ def wrong_path():
     assert (done.returncode, done.stdout, done.stderr) == (0, "12\n", ""), done
     done = python("-c", f"import h5py; {setting}'xhdf5'; import xhdf5; print(xhdf5.open({URL!r})['images'].shape[0])")
     assert (done.returncode, done.stdout, done.stderr) == (0, "12\n", ""), done  # HDF5 had started
+
+
+def another_copy():
+    """The environment leads to another copy of the driver, as that of another Python or of a module. Importing xhdf5
+    first takes the package's own; importing it last says so: commit() and discard() would not reach the files."""
+    import xhdf5
+    with tempfile.TemporaryDirectory() as others:
+        shutil.copy(f"{xhdf5.plugin_path()}/libhdf5_vfd_xhdf5.so", others)
+        url = f"{os.environ['WRITE']}/{os.getpid()}-copy.h5"
+        env = {**os.environ, "HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": f"{others}:/my/filters",
+               "XHDF5_CA_BUNDLE": os.environ["CACERT"], "XHDF5_OVERLAY_DIR": f"{others}/overlay"}
+        code = ("import os, sys\n"
+                "try:\n"
+                f"    with xhdf5.open({url!r}, 'w', writable=True) as f:\n"
+                "        f['whole'] = 1\n"
+                "        xhdf5.commit(f)\n"
+                "        f['half'] = 1\n"
+                "        raise KeyError\n"
+                "except KeyError: pass\n"
+                f"with h5py.File({url!r}) as f: print(*f)\n"
+                "print(os.environ['HDF5_PLUGIN_PATH'])\n")
+
+        def python(imports):
+            return subprocess.run([sys.executable, "-c", imports + code], env=env, capture_output=True, text=True)
+        done = python("import xhdf5, h5py\n")
+        assert done.returncode == 0, done
+        there, path = done.stdout.splitlines()
+        assert there == "whole", done
+        assert path.startswith(xhdf5.plugin_path()) and f"{others}:/my/filters" in path, path
+        done = python("import h5py, xhdf5\n")
+        assert done.returncode == 1 and "ImportError" in done.stderr, done
+        assert "another copy of the driver" in done.stderr and "import xhdf5 before h5py" in done.stderr, done
 
 
 def plugin_paths():

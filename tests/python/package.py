@@ -23,13 +23,13 @@ CASES = ("imported_first", "imported_last", "options", "errors", "prefetch", "ex
          "discard", "enabled",
          "enabled_local", "enabled_low", "threads",
          "piped", "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "unfit_hdf5", "wrong_path",
-         "plugin_paths", "enabled_late", "other_options")
+         "another_copy", "plugin_paths", "enabled_late", "other_options")
 TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has the others
 INSTALLED = ("command",)  # what a build directory has not
 COMPILES = ("unfit_hdf5",)  # what takes a compiler
 # what depends on the h5py
 BRIEF = ("imported_first", "options", "prefetch", "expecting", "warming", "bytes_file", "commit", "discard", "loader_fork_open",
-         "wrong_path", "plugin_paths", "enabled_local", "enabled_low")
+         "wrong_path", "another_copy", "plugin_paths", "enabled_local", "enabled_low")
 # HDF5 2.2, and an h5f that is not linked with it
 FORKY = ("imported_first", "enabled_local", "enabled_low", "stats", "wrong_path")
 

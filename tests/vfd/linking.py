@@ -45,6 +45,26 @@ int main(int argc, char **argv)
     return f ? f(argv[2]) : 9;
 }
 """
+# Links one copy of the driver, while HDF5_DRIVER has loaded another one.
+TWO_COPIES = """
+#include <xhdf5.h>
+#define REFUSED(call) ((call) < 0 ? 0 : (fprintf(stderr, "not refused: %s\\n", #call), 1))
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), theirs = H5Fopen(argv[1], H5F_ACC_RDONLY, H5P_DEFAULT);
+    char text[20];
+    int bad = theirs < 0 || REFUSED(H5FD_XHDF5) | REFUSED(H5Pset_fapl_xhdf5(fapl, NULL)) |
+              REFUSED(H5FDxhdf5_commit(theirs)) | REFUSED(H5FDxhdf5_discard(theirs, H5FD_XHDF5_DISCARD_ALL)) |
+              REFUSED(H5FDxhdf5_get_stats(theirs, text, sizeof text));
+    H5Fclose(theirs);
+    H5Pset_fapl_sec2(fapl);
+    hid_t plain = H5Fopen(argv[1], H5F_ACC_RDONLY, fapl);
+    bad |= plain < 0 || H5FDxhdf5_commit(plain) != 0 || H5FDxhdf5_get_stats(plain, text, sizeof text) != 0;
+    H5Fclose(plain);
+    return bad;
+}
+"""
 
 
 def sh(*argv, env=None):
@@ -115,6 +135,13 @@ def check_kinds_of_linking(tap, work, sample):
         extension = work.cc("extension.so", EXTENSION, "-shared", "-fPIC", *ours, *flags)
         loader = work.cc("loader", LOADER)
         sh(loader, extension, sample, env=harness.clean_env())
+    with tap.claim("where HDF5 has loaded another copy of the driver than the one that is linked: an error"):
+        others = work.path / "others"
+        others.mkdir()
+        shutil.copy(pathlib.Path(harness.plugin_dir()) / "libhdf5_vfd_xhdf5.so", others)
+        program = work.cc("two", TWO_COPIES, *ours, *flags)
+        status, out, err = harness.run([program, sample], {**env, "HDF5_PLUGIN_PATH": str(others)})
+        assert status == 0 and err.count("another copy of the driver") >= 5, f"exit status {status}: {err}"
     static = pathlib.Path(flags_dir(flags)) / "libhdf5.a"
     if not static.exists():
         tap.skip("static libhdf5", f"no {static}")
