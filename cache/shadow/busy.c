@@ -45,7 +45,7 @@ static size_t entry_of(const struct entry *all, size_t n, uint64_t process, uint
 static unsigned note_and_count(int dirfd, uint64_t now)
 {
     struct entry all[SLOTS], own = {now, xh_process()};
-    int fd = xh_directory_common(dirfd, FILE_NAME);
+    int fd = xh_store_may_write(sizeof all) ? xh_directory_common(dirfd, FILE_NAME) : -1;
     if (fd < 0)
         return 1;
     ssize_t got = pread(fd, all, sizeof all, 0);

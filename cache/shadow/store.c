@@ -190,17 +190,16 @@ int xh_store_describe_existing(struct xh_shadow *s, int on_disk)
     return 0;
 }
 
-/* Returns 0 when this process may not write a file of that size: ftruncate and pwrite would kill it (SIGXFSZ). */
-static int may_write(const struct xh_layout_head *h)
+int xh_store_may_write(uint64_t bytes)
 {
     struct rlimit lim;
-    return getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= h->file_bytes;
+    return getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= bytes;
 }
 
 /* Gives a new file its size, its head, and memory for the part that every process maps. */
 static int fill_new(int fd, const struct xh_layout_head *h)
 {
-    if (!may_write(h))
+    if (!xh_store_may_write(h->file_bytes))
         return -1;
     if (ftruncate(fd, (off_t)h->file_bytes) < 0 || fallocate(fd, 0, 0, h->header_bytes) < 0)
         return -1;
@@ -252,7 +251,7 @@ static enum attached open_existing(struct xh_shadow *s)
         goto out;
     /* A store into a hole could raise SIGBUS. */
     rc = FAILED;
-    if (fallocate(fd, 0, 0, h->header_bytes) < 0 || !may_write(h))
+    if (fallocate(fd, 0, 0, h->header_bytes) < 0 || !xh_store_may_write(h->file_bytes))
         goto out;
     if (!s->visitor)
         (void)!futimens(fd, NULL); /* the time of last use: shadows are dropped in that order */

@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -1103,6 +1104,40 @@ Test(page, descriptors_closed_behind_our_back_cost_speed_and_nothing_else)
         _exit(with_descriptors_closed());
     waitpid(pid, &status, 0);
     cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", status);
+}
+
+static int with_files_limited(rlim_t bytes)
+{
+    const struct rlimit limit = {bytes, RLIM_INFINITY};
+    struct xh_turn turn;
+    if (setrlimit(RLIMIT_FSIZE, &limit) < 0)
+        return 1;
+    xh_shadow_join(&opt);
+    xh_shadow_turn("a name", &opt, 100, &turn);
+    xh_shadow_turn_over(&turn);
+    xh_shadow_note_lack(URL, &opt, 1);
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    int bad = !xh_shadow_private(s);
+    xh_shadow_busy(s);
+    xh_shadow_hint_save(s, "a hint");
+    bad |= put(s, 0, 1) == XH_CLAIM_MINE && !has(s, 0);
+    xh_shadow_close(s);
+    return bad;
+}
+
+Test(page, a_process_that_may_write_no_files_is_not_killed_for_it)
+{
+    static const rlim_t limits[] = {0, 1, 100, 1024, 4095, 4096, 65536};
+    xh_shadow_close(open_shadow(100 * PAGE)); /* another process has made the directory */
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(with_files_limited(limits[i]));
+        waitpid(pid, &status, 0);
+        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "limit %lu: status %x", (unsigned long)limits[i],
+                  status);
+    }
 }
 
 /* ---- budget --------------------------------------------------------------------------------- */
