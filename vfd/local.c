@@ -100,9 +100,17 @@ err:
     return -1;
 }
 
+/* HDF5 has forgotten the file when it calls this. Where local_shadow holds bytes that cannot be written, the program's
+ * own writes have succeeded, and a program that ends without closing its files hears of nothing else: a line on
+ * standard error tells of it. */
 int xh_local_close(struct xh_local *f)
 {
+    char said[80];
     int rc = f->near ? xh_local_flush(f, 1) : 0;
+    if (rc)
+        dprintf(STDERR_FILENO,
+                "xhdf5: %s: not all that was written is in the file: %s (local_shadow)\n", f->name,
+                strerror_r(errno, said, sizeof said));
     if (f->lost)
         dprintf(STDERR_FILENO,
                 "xhdf5: %s was opened by the parent of this process (%d): what this child of a fork wrote did not go "

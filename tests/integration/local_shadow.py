@@ -381,20 +381,46 @@ def on_disk(tap, shadow):
             assert "near" not in log, log
 
 
+@contextlib.contextmanager
+def slow(back, place):
+    """The directory |back| at |place|, as a slow file system."""
+    fs = subprocess.Popen([BUILD / "perf" / "slowfs", back, place, str(DELAY_US)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert fs.stdout.readline() == "ready\n"
+        yield
+    finally:
+        fs.terminate()
+        fs.wait()
+
+
+def on_a_full_disk(tap):
+    """Each write of the program has come to its end by then, and nothing of HDF5's says more."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as back, tempfile.TemporaryDirectory(dir="/tmp") as d:
+        must(["mount", "-t", "tmpfs", "-o", "size=1m", "none", back], clean_env())
+        try:
+            with slow(back, d), tap.claim("a program ends with its file open and the disk full: a line says so"):
+                file = pathlib.Path(d, "base.h5")
+                must([WRITER, "make", file], clean_env())
+                with contextlib.suppress(OSError), open(f"{d}/other", "wb", buffering=0) as other:
+                    while other.write(bytes(4096)):
+                        pass
+                _, err = must([WRITER, "leave", file], driver_env(local_shadow="on"))
+                assert err.startswith(f"xhdf5: {file}: ") and "No space left on device" in err, err
+                assert err.count("\n") == 1, err
+                assert must([WRITER, "check", file], clean_env())[0].split() == ["opens", "32", "0", "0"]
+        finally:
+            must(["umount", back], clean_env())
+
+
 def on_slowfs(tap, shadow):
     if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
         return tap.skip("on a slow file system", "no /dev/fuse, or not root")
-    with tempfile.TemporaryDirectory(dir="/tmp") as back, tempfile.TemporaryDirectory(dir="/tmp") as d:
-        slow = subprocess.Popen([BUILD / "perf" / "slowfs", back, d, str(DELAY_US)], stdout=subprocess.PIPE, text=True)
-        try:
-            assert slow.stdout.readline() == "ready\n"
-            all_of(tap, pathlib.Path(d), shadow, "slowfs")
-            with tap.claim("small datasets are written in few operations"):
-                _, _, wrote = many(pathlib.Path(d))
-                assert wrote["writes"] <= 12, wrote
-        finally:
-            slow.terminate()
-            slow.wait()
+    with tempfile.TemporaryDirectory(dir="/tmp") as back, tempfile.TemporaryDirectory(dir="/tmp") as d, slow(back, d):
+        all_of(tap, pathlib.Path(d), shadow, "slowfs")
+        with tap.claim("small datasets are written in few operations"):
+            _, _, wrote = many(pathlib.Path(d))
+            assert wrote["writes"] <= 12, wrote
+    on_a_full_disk(tap)
 
 
 def main():

@@ -3,6 +3,7 @@
  *   local_writer make FILE [latest]    32 old datasets in 4 groups, and 16 that are there to be deleted
  * local_writer change FILE [latest]  40 new datasets, attributes, growth, deletions: a flush in the middle, then
  * closes
+ *   local_writer leave FILE            20 new datasets; ends without a flush, and without closing the file
  *   local_writer check FILE            prints opens|shut, and how many of the old, flushed and late datasets are right
  *
  * A dataset's values follow from its name; nothing that "change" does touches the old datasets' values. */
@@ -85,7 +86,7 @@ static void note(hid_t file, int i)
 
 int main(int argc, char **argv)
 {
-    must(argc >= 3, "make|change|check FILE [latest]");
+    must(argc >= 3, "make|change|leave|check FILE [latest]");
     const char *verb = argv[1], *path = argv[2];
     char name[32];
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), file;
@@ -113,6 +114,11 @@ int main(int argc, char **argv)
             must(H5Ldelete(file, name, H5P_DEFAULT) >= 0, "delete");
         }
         put_all(file, "late", 20);
+    } else if (strcmp(verb, "leave") == 0) {
+        file = H5Fopen(path, H5F_ACC_RDWR, fapl);
+        must(file >= 0, "cannot open");
+        put_all(file, "late", 20);
+        return 0;
     } else {
         int old = 0, flushed = 0, late = 0;
         H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
