@@ -6,6 +6,7 @@ import io
 import os
 import re
 import threading
+import weakref
 from typing import Any, Optional, Sequence, Union
 
 from ._default import is_url
@@ -17,6 +18,18 @@ def _error(why: Why) -> OSError:
     return OSError(why.sys_errno, why.text.decode(errors="replace"))
 
 
+_files: weakref.WeakSet[File] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    """Threads that had a file's lock, or were reading it, are not here."""
+    for f in list(_files):
+        f._lock, f._readers = threading.Lock(), 0
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
 class File(io.RawIOBase):
     """See `xhdf5.file`. Its length is `size`."""
 
@@ -25,6 +38,7 @@ class File(io.RawIOBase):
     def __init__(self, name: Union[str, bytes, os.PathLike[str]], **options: Any) -> None:
         super().__init__()
         self._handle, self._readers, self._lock = None, 0, threading.Lock()
+        _files.add(self)
         if not is_url(name):
             raise ValueError(f"{name!r} is no URL that xhdf5 reads: use Python's open() for local files")
         self.name, self._options = os.fsdecode(name), options

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 import warnings
 
 URL, DATA = os.environ["URL"], os.environ["DATA"]
@@ -133,6 +134,31 @@ def prefetch():
         assert digest(f) == expected()
 
 
+def forked_beside(lock, works):
+    """A child of fork does |works|, though another thread had |lock| at the fork."""
+    held, forked = threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            forked.wait()
+    threading.Thread(target=hold).start()
+    held.wait()
+    with warnings.catch_warnings():    # Python's, of a fork beside threads
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            works()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    forked.set()
+    assert os.waitpid(child, 0)[1] == 0, "a child of fork waits for a thread that it has not"
+
+
 def bytes_file():
     """A file as bytes: Python's file interface, pieces together, threads, errors; also what h5py makes of it."""
     import io
@@ -180,6 +206,12 @@ def bytes_file():
         f.close()
         for t in threads:
             t.join()
+    with xhdf5.file(URL, **OPTIONS) as f:
+        def read_and_close():
+            assert f.read_at(5, 100) == right[5:105]
+            f.close()
+        forked_beside(f._lock, read_and_close)
+        assert f.read_at(500000, 9) == right[500000:500009]
     raises(FileNotFoundError, ["404"], xhdf5.file, URL + ".none", **OPTIONS)
     raises(OSError, ["certificate"], xhdf5.file, URL)
     raises(ValueError, ["no URL"], xhdf5.file, LOCAL)
@@ -239,23 +271,7 @@ def expecting():
     assert not xhdf5._expect._waiting
     raises(TypeError, ["several names, not one (a str)"], xhdf5.expect, URL)
     raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
-    held, forked = threading.Event(), threading.Event()
-
-    def hold():
-        with xhdf5._expect._lock:
-            held.set()
-            forked.wait()
-    threading.Thread(target=hold).start()
-    held.wait()
-    with warnings.catch_warnings():    # Python's, of a fork beside threads
-        warnings.simplefilter("ignore")
-        child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        xhdf5.expect([])
-        os._exit(0)
-    forked.set()
-    assert os.waitpid(child, 0)[1] == 0, "a child of fork waits for a thread that it has not"
+    forked_beside(xhdf5._expect._lock, lambda: xhdf5.expect([]))
     raises(ValueError, ["s3_addressing"], xhdf5.expect, [URL], s3_addressing="x")
     with xhdf5.open(URL, **OPTIONS):    # what was wrong with those options is no affair of other openings
         pass
