@@ -27,8 +27,8 @@ int xh_cache_is_url(const char *name);
  * NULL without memory. Owns: the caller frees it. May read small files. Threads: the program's own. */
 char *xh_cache_object(const char *url, const struct xh_options *o);
 
-/* |url| has another version by now: the one that was opened last is not to be read offline any more. Threads: the
- * program's own. */
+/* |url| has another version by now: the one that was opened last is not to be read offline any more, and what was
+ * opened ahead is not handed over. Threads: the program's own. */
 void xh_cache_forget(const char *url, const struct xh_options *o);
 
 /* Fills |child| for what the file at |url|, opened with |o|, names: credentials may go on to |url|'s server when they

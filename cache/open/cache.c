@@ -64,7 +64,10 @@ char *xh_cache_object(const char *url, const struct xh_options *o)
 
 void xh_cache_forget(const char *url, const struct xh_options *o)
 {
+    char *object = xh_origin_object(url, o);
     xh_opening_forget(url, o);
+    xh_expected_outdated(object);
+    free(object);
 }
 
 void xh_cache_names(const char *url, const struct xh_options *o, struct xh_namer *child)

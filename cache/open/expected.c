@@ -21,6 +21,7 @@
 struct expected {
     /* Constant. */
     char *url, reader[XH_READER_BYTES];
+    char *object; /* see xh_origin_object; NULL without memory */
     struct xh_options opt;
     const struct xh_expected_how *how;
 
@@ -65,6 +66,7 @@ static void expected_free(struct expected *e)
     if (e->file)
         e->how->close(e->file);
     xh_env_release(&e->opt);
+    free(e->object);
     free(e->url);
     free(e);
 }
@@ -160,6 +162,7 @@ int xh_expected_note(const char *url, const struct xh_options *o, const struct x
         expected_free(e);
         return 0;
     }
+    e->object = xh_origin_object(url, &e->opt);
     pthread_mutex_lock(&all.lock);
     int is_there = find(url) != NULL;
     struct expected *gone = is_there ? e : make_room(o->namer.family, e);
@@ -287,6 +290,25 @@ void xh_expected_forget(uint64_t family)
     pthread_mutex_lock(&all.lock);
     LL_FOREACH_SAFE (all.first, e, next) {
         if (e->opt.namer.family != family || e->wanted)
+            continue;
+        unlist(e);
+        e->dropped = 1;
+        if (e->state != OPENING)
+            LL_PREPEND(gone, e);
+    }
+    pthread_mutex_unlock(&all.lock);
+    LL_FOREACH_SAFE (gone, e, next)
+        expected_free(e);
+}
+
+void xh_expected_outdated(const char *object)
+{
+    struct expected *gone = NULL, *e, *next;
+    if (!atomic_load_explicit(&all.n, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&all.lock);
+    LL_FOREACH_SAFE (all.first, e, next) {
+        if (e->state == NOTED || e->wanted || (e->object && object && strcmp(e->object, object) != 0))
             continue;
         unlist(e);
         e->dropped = 1;

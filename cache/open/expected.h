@@ -47,6 +47,10 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
 /* Closes the files that are expected of |family|. Waits for no opening. */
 void xh_expected_forget(uint64_t family);
 
+/* The program has written |object| (see xh_origin_object; NULL: out of memory, then any may be meant). What was opened
+ * ahead of it, or is being opened, may be of the version before: it is not handed over. Waits for no opening. */
+void xh_expected_outdated(const char *object);
+
 /* How many openings are under way or wait to be handed over; how many threads are at work, also for openings that are
  * no longer wanted. For tests. */
 unsigned xh_expected_count(void);

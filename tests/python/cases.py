@@ -239,6 +239,22 @@ print(url)
 """
 
 
+# What is written between the announcement and the opening is read.
+WRITTEN_MEANWHILE = """
+import os, sys, xhdf5
+url, options = sys.argv[1], {"ca_bundle": sys.argv[2]}
+with xhdf5.open(url, "w", writable=True, log="", **options) as f:
+    f["x"] = 1
+xhdf5.expect([url], **options)
+print("expects", flush=True)
+sys.stdin.readline()
+with xhdf5.open(url, "r+", writable=True, **options) as f:
+    f["x"][()] = 2
+with xhdf5.open(url, **options) as f:
+    print(f["x"][()])
+"""
+
+
 def make_many(directory, n):
     """Small files 0.h5, 1.h5 … that were changed long ago, in each of which all of x is the file's number."""
     import h5py
@@ -272,6 +288,14 @@ def expecting():
     raises(TypeError, ["several names, not one (a str)"], xhdf5.expect, URL)
     raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
     forked_beside(xhdf5._expect._lock, lambda: xhdf5.expect([]))
+    written = f"{os.environ['WRITE']}/{os.getpid()}-x.h5"
+    with subprocess.Popen([sys.executable, "-c", WRITTEN_MEANWHILE, written, os.environ["CACERT"]], text=True,
+                          env={**os.environ, "XHDF5_LOG": "read", "XHDF5_OVERLAY_DIR": os.environ["XHDF5_SHADOW_DIR"]},
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout.readline() == "expects\n"
+        assert any(" open url=" in line for line in child.stderr)
+        out, err = child.communicate("it is opened ahead\n", timeout=60)
+    assert (child.returncode, out) == (0, "2\n"), (out, err[-3000:])
     raises(ValueError, ["s3_addressing"], xhdf5.expect, [URL], s3_addressing="x")
     with xhdf5.open(URL, **OPTIONS):    # what was wrong with those options is no affair of other openings
         pass

@@ -1648,6 +1648,37 @@ Test(read, a_file_is_not_handed_to_who_asks_with_other_rights_or_options, .timeo
     cr_assert_eq(opens(), 5);
 }
 
+Test(read, what_was_opened_ahead_of_a_file_that_was_written_since_is_not_handed_over, .timeout = 50)
+{
+    struct xh_options o = named_options(3, "");
+    engine.reader = "a";
+    expect(COMING, &o);
+    expect(COMING "2", &o);
+    while (xh_expected_threads())
+        sched_yield();
+    cr_assert_eq(opens(), 2);
+    xh_cache_forget(COMING, &o); /* as a commit does */
+    cr_assert_eq(xh_expected_count(), 1);
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 3);
+    open_and_close(COMING "2", &o);
+    cr_assert_eq(opens(), 3, "another file");
+    let_open(1, 0);
+    expect(COMING, &o);
+    while (opens() == 3)
+        sched_yield();
+    xh_cache_forget(COMING, &o);
+    let_open(0, 0);
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 5, "that opening was under way");
+    while (xh_expected_threads())
+        sched_yield();
+    xh_cache_expect(COMING, &o);
+    xh_cache_forget(COMING, &o);
+    cr_assert_eq(xh_expected_count(), 1, "it was not asked for yet");
+    xh_cache_expect_none(3);
+}
+
 Test(read, an_opening_ahead_that_fails_costs_its_request_and_is_asked_for_again, .timeout = 50)
 {
     struct xh_options o = named_options(3, "");
