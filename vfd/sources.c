@@ -90,7 +90,8 @@ void xh_sources_failed(struct xh_h5 *h5, uint64_t by, const struct xh_err *err)
 {
     last.by = by;
     last.in = xh_h5_entry(h5);
-    if ((last.kept[0] == by || last.kept[1] == by) && last.kept_in == last.in)
+    /* Without a call that it belongs to, the failure will not be heeded: see xh_sources_heed. */
+    if (!last.in || ((last.kept[0] == by || last.kept[1] == by) && last.kept_in == last.in))
         xh_source_say(err->text, err);
     last.err = *err;
 }

@@ -48,7 +48,8 @@ void xh_sources_opened(uint64_t file);
  * cannot fail. So a failure that follows in the present call of HDF5 is printed on standard error. */
 void xh_sources_kept(struct xh_h5 *h5, uint64_t one, uint64_t other);
 
-/* What the file |by| names failed, with |err|. */
+/* What the file |by| names failed, with |err|. Where the call of HDF5 cannot be told (see xh_h5_entry), this is
+ * printed, too. */
 void xh_sources_failed(struct xh_h5 *h5, uint64_t by, const struct xh_err *err);
 
 /* Returns 1 when what the file names failed in the present call of HDF5, and sets |*err|. */

@@ -103,6 +103,21 @@ for line in sys.stdin:
             f.create_virtual_dataset("v/" + name, layout, fillvalue=-1)
             f["x/" + name] = h5py.ExternalLink(url, inside)
 """
+# Reads six integers of a dataset, and prints them; its libhdf5 is a part of the program.
+STATIC = """
+#include <hdf5.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    long long x[6] = {0};
+    hid_t f = H5Fopen(argv[1], H5F_ACC_RDONLY, H5P_DEFAULT), d = H5Dopen2(f, argv[2], H5P_DEFAULT);
+    if (H5Dread(d, H5T_NATIVE_LLONG, H5S_ALL, H5S_ALL, H5P_DEFAULT, x) < 0)
+        return 1;
+    for (int i = 0; i < 6; i++)
+        printf("%lld ", x[i]);
+    return 0;
+}
+"""
 # path: kind of exception, errno, what its text has
 FAILS = {
     "401": ("PermissionError", 13, "401"),
@@ -263,6 +278,29 @@ def behind_a_link(tap, bench, version, base, outer, chain):
         first = [["open", inner], ["read", "x/403"], ["read", "x/ok"], ["read", "v/ok"], ["close"]]
         out, errors = bench.run(version, [*first, *again, *good, *again, *good])
         assert all(out[i] == DATA for i in (2, 3, 9, 10, 16, 17)), out
+
+
+def part_of_the_program(tap, bench, base, local, far, outer):
+    """Where a libhdf5 begins in the stack cannot be told if it is a part of the program; so it cannot which call of
+    HDF5's a failure belongs to."""
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "hdf5-serial"], capture_output=True, text=True,
+                           check=True).stdout.split()
+    static = pathlib.Path(next(f[2:] for f in flags if f.startswith("-L")), "libhdf5.a")
+    claim = "a libhdf5 that is a part of the program: sources that fail, also behind a link: an error or a line"
+    if not static.exists():
+        return tap.skip(claim, f"no {static}")
+    with tap.claim(claim):
+        program, code = bench.directory / "static", bench.directory / "static.c"
+        code.write_text(STATIC)
+        subprocess.run(["cc", "-o", program, code, "-rdynamic", flags[0], "-Wl,--whole-archive", static,
+                        "-Wl,--no-whole-archive", *"-lcrypto -lcurl -lpthread -lsz -laec -lz -ldl -lm".split()],
+                       check=True)
+        env = harness.driver_env(None, None, **HASTY, readahead="off") | {"no_proxy": "*", "XHDF5_SHADOW": "off"}
+        for path, dataset, why in ((local, "v/403", "403"), (far, "v/far", "500"), (outer["403"][0], "v/near", "403")):
+            status, out, err = harness.run([program, path, dataset], env)
+            assert status == 1 or any(why in line for line in lines(err, base)), (path, dataset, status, out, err)
+        for path, dataset in (local, "v/ok"), (outer["ok"][0], "v/near"):
+            assert harness.run([program, path, dataset], env) == (0, "0 1 2 3 4 5 ", "")
 
 
 def asked(liar, path):
@@ -507,6 +545,7 @@ def main():
                 every_fault(tap, bench, version, base, f"{parents.base}/ok/local.h5", "a file at a URL")
             missing_is_error(tap, bench, version, base, str(local))
             header(tap, bench, version, liar, str(far))
+        part_of_the_program(tap, bench, base, local, far, outer)
         one_answer(tap, bench, liar, d)
         silent_servers(tap, bench, liar, d)
         one_source_twice(tap, bench, liar, d)
