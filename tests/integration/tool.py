@@ -15,6 +15,7 @@ import pathlib
 import re
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -53,15 +54,15 @@ class Bench:
     def url(self, name):
         return f"{self.base}/{name}"
 
-    def tool(self, *words, want=0, limit=None, **env):
-        """(standard output, standard error). |limit|: no file may grow larger."""
+    def tool(self, *words, want=0, limit=None, before=(), **env):
+        """(standard output, standard error). |limit|: no file may grow larger. |before|: a program that runs it."""
         def bound():
             if limit:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-        r = subprocess.run([str(TOOL), *map(str, words)], env=dict(self.env, **env), stdin=subprocess.DEVNULL,
-                           cwd=self.directory,
-                           capture_output=True, timeout=60, preexec_fn=bound)
+        r = subprocess.run([*map(str, before), str(TOOL), *map(str, words)], env=dict(self.env, **env),
+                           stdin=subprocess.DEVNULL, cwd=self.directory, capture_output=True, timeout=60,
+                           preexec_fn=bound)
         out, err = r.stdout.decode(errors="replace"), r.stderr.decode(errors="replace")
         assert r.returncode in (want if isinstance(want, tuple) else (want,)), f"exit code {r.returncode}, not {want}: {out}{err}"
         return out, err
@@ -213,6 +214,19 @@ def looks(tap, b):
         assert "/nothing" in b.tool("ls", b.url("sample.h5"), "/nothing", want=3)[1]
 
 
+def sick_disk(tap, b):
+    """The kernel tells once that what was written is not on the disk."""
+    sick = ["strace", "-f", "-o", b.directory / "trace", "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1"]
+    for what, limit in ("the sync at the end", None), ("a write, and the sync behind it", 17_000_000):
+        with tap.claim(f"a disk fails at {what}: nothing of the part is kept, and the same command begins anew"):
+            err = b.tool("get", b.url("images.h5"), "-o", "sick.h5", want=3, limit=limit, before=sick)[1]
+            assert "INJECTED" in (b.directory / "trace").read_text() and "nothing of it is kept" in err, err
+            assert not b.parts("sick.h5") and not (b.directory / "sick.h5").exists(), os.listdir(b.directory)
+            assert "already" not in b.tool("get", b.url("images.h5"), "-o", "sick.h5")[1]
+            assert digest(b.directory / "sick.h5") == digest(f"{b.data}/images.h5")
+            (b.directory / "sick.h5").unlink()
+
+
 def fetches(tap, b, server):
     size, here = os.path.getsize(f"{b.data}/images.h5"), b.directory / "images.h5"
     with tap.claim("get brings the file, by its own name, and once"):
@@ -227,6 +241,20 @@ def fetches(tap, b, server):
         b.tool("get", b.url("images.h5"), "--force")
         assert digest(here) == digest(f"{b.data}/images.h5")
         here.unlink()
+    with tap.claim("a name that is no regular file's is refused before anything is fetched, with --force, too"):
+        (b.directory / "dir").mkdir()
+        os.mkfifo(b.directory / "fifo")
+        os.symlink("fifo", b.directory / "to-fifo")
+        os.symlink("nowhere", b.directory / "to-nothing")
+        before = server.requests()[1]
+        for name, words, why in [("dir", [], "directory"), ("dir", ["--force"], "directory"),
+                                 ("dir/", ["-f"], "directory"), ("fifo", [], "no regular file"),
+                                 ("fifo", ["--force"], "no regular file"), ("to-fifo", ["--force"], "no regular file"),
+                                 ("/dev/null", [], "no regular file"), ("to-nothing", [], "--force")]:
+            assert why in b.tool("get", b.url("images.h5"), "-o", name, *words, want=3)[1], name
+        assert server.requests()[1] == before and stat.S_ISFIFO(os.stat(b.directory / "to-fifo").st_mode)
+        for name in "dir", "fifo", "to-nothing":
+            assert not b.parts(name)
     with tap.claim("to standard output comes the same"):
         r = subprocess.run([TOOL, "get", b.url("images.h5"), "-o", "-"], env=b.env, capture_output=True, timeout=60)
         assert hashlib.sha256(r.stdout).hexdigest() == digest(f"{b.data}/images.h5")
@@ -238,6 +266,10 @@ def fetches(tap, b, server):
         assert "are there already" in b.tool("get", b.url("images.h5"), "-o", "part.h5")[1]
         assert server.requests()[1] - before < (size - 17_000_000) * 1.1 + 300000
         assert digest(b.directory / "part.h5") == digest(f"{b.data}/images.h5") and not b.parts("part.h5")
+    if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
+        tap.skip("a disk that fails", "strace cannot trace here")
+    else:
+        sick_disk(tap, b)
     with tap.claim("of another version nothing is used"):
         b.tool("get", b.url("images.h5"), "-o", "new.h5", want=3, limit=17_000_000)
         other = bytes(range(256)) * (size // 256) + b"x" * (size % 256)

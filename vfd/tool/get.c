@@ -118,6 +118,24 @@ static int fetch_whole(struct download *d)
     return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
 }
 
+/* What was written may not be on the disk, and a kernel tells of that once: the next run would go on from it, or take
+ * it for whole. Returns the exit code. */
+static int give_up(const struct download *d, int bad)
+{
+    unlink(d->part);
+    return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s; nothing of it is kept", d->part, strerror(bad));
+}
+
+/* Not all of a piece could be written, for the reason |bad|. What came before it is kept if it is on the disk. Returns
+ * the exit code. */
+static int write_failed(const struct download *d, int bad)
+{
+    if (d->to && fsync(d->fd) != 0)
+        return give_up(d, bad);
+    return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->to ? d->part : "standard output",
+                        strerror(bad));
+}
+
 /* Fetches what is missing. Returns the exit code. */
 static int fetch(struct download *d)
 {
@@ -135,8 +153,7 @@ static int fetch(struct download *d)
         if (xh_cache_read(d->f, XH_KIND_RAW, &e, 1, &err) != 0) {
             code = XH_EXIT_FAILED;
         } else if (xh_write(d->fd, piece, e.len) != 0) {
-            code = xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->to ? d->part : "standard output",
-                                strerror(errno));
+            code = write_failed(d, errno);
         } else {
             if (d->to) /* else the disk starts only when everything has come */
                 sync_file_range(d->fd, (off_t)e.off, (off_t)e.len, SYNC_FILE_RANGE_WRITE);
@@ -183,7 +200,7 @@ static int confirm(const struct download *d)
 static int settle(struct download *d)
 {
     if (fsync(d->fd) != 0)
-        return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
+        return give_up(d, errno);
     int rc = d->force ? rename(d->part, d->to) : renameat2(AT_FDCWD, d->part, AT_FDCWD, d->to, RENAME_NOREPLACE);
     /* a file system without RENAME_NOREPLACE */
     if (rc != 0 && !d->force && errno != EEXIST && (rc = link(d->part, d->to)) == 0)
@@ -223,12 +240,25 @@ static void tidy(const struct download *d)
     closedir(list);
 }
 
+/* A rename puts FILE in the place of what has its name: of a device too, and not of a directory. So that is asked
+ * before anything is fetched. Returns 0 or the exit code. */
+static int may_be_made(const struct download *d)
+{
+    struct stat st;
+    int there = lstat(d->to, &st) == 0, known = stat(d->to, &st) == 0;
+    if (known && S_ISDIR(st.st_mode))
+        return xh_tool_fail(XH_EXIT_FAILED, "%s is a directory: name a file in it", d->to);
+    if (known && !S_ISREG(st.st_mode))
+        return xh_tool_fail(XH_EXIT_FAILED, "%s is no regular file: -o - writes to standard output", d->to);
+    if (there && !d->force)
+        return xh_tool_fail(XH_EXIT_FAILED, "%s is there already; --force replaces it", d->to);
+    return 0;
+}
+
 static int get_file(struct download *d)
 {
     char size[XH_SIZE_TEXT];
     int code;
-    if (!d->force && access(d->to, F_OK) == 0)
-        return xh_tool_fail(XH_EXIT_FAILED, "%s is there already; --force replaces it", d->to);
     if (name_part(d))
         return xh_tool_fail(XH_EXIT_FAILED, "%s: the name is too long", d->to);
     if ((code = open_part(d)) != 0)
@@ -248,6 +278,9 @@ static int get_file(struct download *d)
 static int get(struct download *d, const struct xh_options *given)
 {
     struct xh_err err = {0};
+    int code = d->to ? may_be_made(d) : 0;
+    if (code)
+        return code;
     d->options = *given;
     /* nothing is read twice: uses what other processes have in the shadow, and adds nothing to it */
     d->options.stream_bytes = 0;
@@ -263,7 +296,7 @@ static int get(struct download *d, const struct xh_options *given)
     d->version = whole ? "in one piece, from a server that sends no parts" : xh_cache_validator(d->f);
     d->fleeting = whole || xh_cache_is_fleeting(d->f);
     d->fd = d->to ? -1 : STDOUT_FILENO;
-    int code = d->to ? get_file(d) : whole ? fetch_whole(d) : fetch(d);
+    code = d->to ? get_file(d) : whole ? fetch_whole(d) : fetch(d);
     if (!d->to && !whole && code == XH_EXIT_OK)
         code = confirm(d);
     if (d->to && d->fd >= 0)
