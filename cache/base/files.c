@@ -1,6 +1,8 @@
 /* Files: see files.h. */
 #include "files.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 ssize_t xh_read_at(int fd, void *buf, size_t len, uint64_t off)
@@ -50,6 +52,15 @@ int xh_write_at(int fd, const void *buf, size_t len, uint64_t off)
 int xh_write(int fd, const void *buf, size_t len)
 {
     return write_all(fd, buf, len, AT_ITS_PLACE);
+}
+
+int xh_rename_new(const char *from, const char *to)
+{
+    int rc = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+    /* a file system without RENAME_NOREPLACE */
+    if (rc != 0 && errno != EEXIST && (rc = link(from, to)) == 0)
+        unlink(from);
+    return rc;
 }
 
 DIR *xh_list(int fd)

@@ -30,6 +30,9 @@ int xh_write_at(int fd, const void *buf, size_t len, uint64_t off);
 /* Writes |len| bytes where |fd| stands. Returns 0, or -1 with errno. */
 int xh_write(int fd, const void *buf, size_t len);
 
+/* Gives the file |from| the name |to|, which nothing may have yet. Returns 0, or -1 with errno. */
+int xh_rename_new(const char *from, const char *to);
+
 /* Lists the directory |fd|; -1 is allowed. Returns NULL when it cannot be listed. Owns: |fd|; the caller closes the
  * result with closedir. */
 DIR *xh_list(int fd);

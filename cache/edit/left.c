@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/env.h"
@@ -159,6 +160,7 @@ static int compose_lost(struct xh_edit *e, uint64_t off, char *buf, uint64_t len
     return rc;
 }
 
+/* Writes the file to |fd|, of |path|. Returns 1 where unknown bytes are zeros, 0, or a negative code. */
 static int export_to(struct xh_edit *e, int fd, const char *path, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
@@ -176,27 +178,48 @@ static int export_to(struct xh_edit *e, int fd, const char *path, struct xh_err 
     return rc ? rc : holes;
 }
 
+static int cannot_make(const char *path, int bad, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_SYS, 0, "cannot make %.300s: %s", path, strerror(bad));
+}
+
+/* Makes the file |path| by |part|, which gets its name when all of it is on the disk. Nobody else writes |part|: the
+ * overlay, whose number it has, is locked. What is left of one that was killed is removed. Returns as export_to. */
+static int export_by(struct xh_edit *e, const char *part, const char *path, struct xh_err *err)
+{
+    struct stat st;
+    if (lstat(path, &st) == 0)
+        return cannot_make(path, EEXIST, err);
+    unlink(part);
+    int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return cannot_make(part, errno, err);
+    int rc = export_to(e, fd, part, err);
+    if (close(fd) < 0 && rc >= 0)
+        rc = xh_err_set(err, XH_E_SYS, 0, "cannot write %.300s: %s", part, strerror(errno));
+    if (rc >= 0 && xh_rename_new(part, path) != 0)
+        rc = cannot_make(path, errno, err);
+    if (rc < 0)
+        unlink(part);
+    return rc;
+}
+
 int xh_edit_export(const struct xh_options *o, const char *id, const char *path, struct xh_err *err)
 {
     struct xh_edit *e = NULL;
+    char *part = NULL;
     int rc = reopen_left(o, id, &e, err);
     if (rc)
         return rc;
     assert(e);
-    int fd;
-    if ((rc = open_version(e, err)) != 0)
-        ; /* |err| is set */
-    else if (!(e->piece = malloc(XH_EDIT_PIECE)))
+    rc = open_version(e, err);
+    if (rc == 0 && asprintf(&part, "%s.part-%s", path, e->overlay->id) < 0)
+        part = NULL;
+    if (rc == 0 && (!part || !(e->piece = malloc(XH_EDIT_PIECE))))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
-    else if ((fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
-        rc = xh_err_set(err, XH_E_SYS, 0, "cannot make %.300s: %s", path, strerror(errno));
-    else {
-        rc = export_to(e, fd, path, err);
-        if (close(fd) < 0 && rc >= 0)
-            rc = xh_err_set(err, XH_E_SYS, 0, "cannot write %.300s: %s", path, strerror(errno));
-        if (rc < 0)
-            unlink(path);
-    }
+    if (rc == 0)
+        rc = export_by(e, part, path, err);
+    free(part);
     xh_edit_free(e, 1);
     return rc;
 }

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
-from writing import COMMIT, Place  # noqa: E402
+from writing import COMMIT, TOOL, Place  # noqa: E402
 
 # A program that runs another one in the middle.
 OTHER = COMMIT + r"""
@@ -194,6 +195,12 @@ f.close()""", url)
 
 # --- programs that are killed ---------------------------------------------------------------------
 
+def dies_at_a_mib():
+    """In a child: who makes a file larger is killed."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+
 def check_flush(tap, p):
     name = "flush.h5"
     url = f"{p.server.url}/{name}"
@@ -213,14 +220,25 @@ def check_flush(tap, p):
             assert url in p.tool("list")
             assert "never was whole" in p.tool("export", left["id"], p.work / "no.h5", status=3)
             p.tool("drop", left["id"])
-        with tap.claim(f"flush, {how}: a new file that was flushed when its program was killed is listed, and is had as a file"):
+        with tap.claim(f"flush, {how}: a new file that was flushed when its program was killed is listed, and is had as a "
+                       "file, "
+                       "whole or not at all"):
             left = killed(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000000); f.flush(); f['b'] = 1")
             assert (left["state"], left["url"]) == ("flushed",
                                                     url) and left["size"] > 8000000 and left["written_bytes"] >= 8000000, left
             assert begun <= left["since"] <= time.time(), left
             assert "export" in p.tool("retry", left["id"], status=3) and "sent" not in p.tool("retry", "--all")
             assert not (p.root / name).exists()
+            r = subprocess.run([TOOL, "recover", "export", left["id"], p.work / "flushed.h5"], env=p.env(),
+                               preexec_fn=dies_at_a_mib)
+            assert r.returncode == -signal.SIGXFSZ, r
+            assert not (p.work / "flushed.h5").exists(), "half a file has its name"
             p.tool("export", left["id"], p.work / "flushed.h5")
+            assert [q.name for q in p.work.glob("flushed*")] == ["flushed.h5"]
+            before = (p.work / "flushed.h5").read_bytes()
+            assert "File exists" in p.tool("export", left["id"], p.work / "flushed.h5", status=3)
+            assert (p.work / "flushed.h5").read_bytes() == before
+            assert [q.name for q in p.work.glob("flushed*")] == ["flushed.h5"]
             out = p.local("print(int(h5py.File(url)['a'][:].sum()))", p.work / "flushed.h5")
             assert out == f"{sum(range(1000000))}\n", out
             assert "no.h5" not in os.listdir(p.work)

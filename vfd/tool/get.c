@@ -201,11 +201,7 @@ static int settle(struct download *d)
 {
     if (fsync(d->fd) != 0)
         return give_up(d, errno);
-    int rc = d->force ? rename(d->part, d->to) : renameat2(AT_FDCWD, d->part, AT_FDCWD, d->to, RENAME_NOREPLACE);
-    /* a file system without RENAME_NOREPLACE */
-    if (rc != 0 && !d->force && errno != EEXIST && (rc = link(d->part, d->to)) == 0)
-        unlink(d->part);
-    if (rc != 0)
+    if ((d->force ? rename(d->part, d->to) : xh_rename_new(d->part, d->to)) != 0)
         return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be made: %s; %s is whole", d->to, strerror(errno), d->part);
     return XH_EXIT_OK;
 }
