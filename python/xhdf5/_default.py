@@ -20,6 +20,8 @@ _before: Optional[Dict[str, Optional[str]]] = None  # variables that enable() ha
 _URL = re.compile(rb"(https?|s3)://", re.I)
 # s3://…, htps:/…, a blank or quote before it
 _MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)
+# what stands before a login: https://, https//, a blank
+_BEFORE_LOGIN = re.compile(r"[^@]*?(?::|//)[:/\\]*|\W*")
 
 
 def is_url(name: Any) -> bool:
@@ -32,6 +34,17 @@ def is_driver_s(name: Any) -> bool:
     if is_url(name) or not isinstance(name, (str, bytes, os.PathLike)):
         return is_url(name)
     return _MISTAKEN.match(os.fsencode(name)) is not None and not os.path.exists(name)
+
+
+def shown(name: Any) -> str:
+    """A name as messages have it: without user name and password, and without what stands behind it, which may be a
+    signature. Also of a name that was to be a URL."""
+    if not isinstance(name, (str, bytes, os.PathLike)):
+        return repr(name)
+    text = re.split("[?#]", os.fsdecode(name))[0]
+    before = _BEFORE_LOGIN.match(text)
+    at = before.end() if before else 0
+    return repr(text[:at] + re.sub("^[^/]*@", "", text[at:]))
 
 
 # Where HDF5 looks for plugins while HDF5_PLUGIN_PATH is not set, which replaces it: HDF5's own builds, Debian, Fedora,

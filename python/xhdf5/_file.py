@@ -4,12 +4,11 @@ from __future__ import annotations
 import ctypes
 import io
 import os
-import re
 import threading
 import weakref
 from typing import Any, Optional, Sequence, Union
 
-from ._default import is_url
+from ._default import is_url, shown
 from ._hdf5 import Why, plugin
 from ._options import written
 
@@ -40,12 +39,12 @@ class File(io.RawIOBase):
         self._handle, self._readers, self._lock = None, 0, threading.Lock()
         _files.add(self)
         if not is_url(name):
-            raise ValueError(f"{name!r} is no URL that xhdf5 reads: use Python's open() for local files")
+            raise ValueError(f"{shown(name)} is no URL that xhdf5 reads: use Python's open() for local files")
         self.name, self._options = os.fsdecode(name), options
         if "\0" in self.name:
             raise ValueError("embedded null byte")  # as open() says
         why, self._at = Why(), 0
-        self._handle = plugin.H5FDxhdf5_bytes_open(self.name.encode(), written(options).encode(), ctypes.byref(why))
+        self._handle = plugin.H5FDxhdf5_bytes_open(os.fsencode(self.name), written(options).encode(), ctypes.byref(why))
         if not self._handle:
             raise _error(why)
         self.size: int = plugin.H5FDxhdf5_bytes_size(self._handle)
@@ -54,8 +53,7 @@ class File(io.RawIOBase):
         return _again, (type(self), self.name, self._options, self.tell())
 
     def __repr__(self) -> str:
-        shown = re.sub(r"//[^/?#]*@", "//", self.name).split("?")[0]  # no password, no signature
-        return f"<xhdf5.File {shown!r}{' closed' if self.closed else ''}>"
+        return f"<xhdf5.File {shown(self.name)}{' closed' if self.closed else ''}>"
 
     def _read(self, pieces: Sequence[tuple[int, memoryview]]) -> None:
         n = len(pieces)

@@ -13,7 +13,7 @@ from h5py._hl import selections
 from h5py._objects import phil
 
 from . import _default, _expect, _hdf5
-from ._default import is_driver_s, is_url, refuse_broken
+from ._default import is_driver_s, is_url, refuse_broken, shown
 from ._options import written
 
 library = _hdf5.Library(defs)  # it makes h5py's calls; h5f may not be linked with HDF5
@@ -199,7 +199,7 @@ def stats(thing: Any) -> dict[str, int]:
             raise ValueError("the file is closed")
         lines = library.stats(thing.id.id).split()
     if not lines:
-        raise ValueError(f"{thing.file.filename!r} is not read over the network by xhdf5")
+        raise ValueError(f"{shown(thing.file.filename)} is not read over the network by xhdf5")
     return {name: int(number) for name, number in (line.split("=") for line in lines)}
 
 
@@ -227,7 +227,7 @@ def discard(file: h5py.File, keep: bool) -> None:
     with phil:
         _opened(file, "discard")
         if not library.discard(file.id.id, keep):
-            raise ValueError(f"{file.filename!r} is not written at a URL: what was written is in the file")
+            raise ValueError(f"{shown(file.filename)} is not written at a URL: what was written is in the file")
 
 
 def guard_with() -> None:

@@ -62,7 +62,7 @@ def warm(names: Iterable[Any], metadata_only: bool, options: dict[str, Any]) -> 
         raise OSError(f"xhdf5.warm: {why}") from None
     env["HDF5_DRIVER_CONFIG"] = config
     words = [program, "cache", "warm", "--json", *(["--metadata-only"] if metadata_only else []), "-"]
-    done = subprocess.run(words, input="\n".join(urls).encode(), stdout=subprocess.PIPE, env=env)
+    done = subprocess.run(words, input=os.fsencode("\n".join(urls)), stdout=subprocess.PIPE, env=env)
     try:
         found = json.loads(done.stdout)
     except ValueError:
