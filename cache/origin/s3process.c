@@ -26,8 +26,10 @@ static ssize_t read_all(int fd, char *out, size_t size, uint64_t until_ns)
     for (;;) {
         uint64_t now = xh_now_ns();
         struct pollfd p = {fd, POLLIN, 0};
-        if (now >= until_ns || poll(&p, 1, (int)((until_ns - now) / 1000000u) + 1) == 0)
+        if (now >= until_ns)
             return -1;
+        if (poll(&p, 1, (int)((until_ns - now) / 1000000u) + 1) <= 0) /* it took too long; or a signal came */
+            continue;
         ssize_t got = read(fd, out + n, size - n);
         if (got < 0 && errno == EINTR)
             continue;

@@ -1,9 +1,11 @@
 /* S3's pure parts: addresses and hosts, what errors say, profiles; and where keys are found. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@
 #include "origin/profile.h"
 #include "origin/s3.h"
 #include "origin/s3keys.h"
+#include "origin/s3process.h"
 #include "origin/s3regions.h"
 #include "origin/url.h"
 
@@ -584,6 +587,23 @@ Test(keys, a_process_that_fails_is_not_run_by_each_file, .init = fresh, .timeout
     setenv("MINE", "other", 1); /* which it may go by */
     finds("", "failed");
     cr_expect_eq(lines_of("calls"), 2);
+}
+
+static void on_alarm(int n)
+{
+}
+
+Test(keys, a_process_that_hangs_is_killed_in_time_though_signals_come, .timeout = 20)
+{
+    const struct sigaction handled = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    const struct itimerval often = {{.tv_usec = 20000}, {.tv_usec = 20000}}, never = {0};
+    char command[] = "sleep 1000", *const env[] = {"PATH=/usr/bin:/bin", NULL};
+    const char *why = NULL;
+    sigaction(SIGALRM, &handled, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    cr_expect_null(xh_s3_process_run(command, env, 300, &why));
+    setitimer(ITIMER_REAL, &never, NULL);
+    cr_expect(why && strstr(why, "took too long"), "%s", why);
 }
 
 static void *find_in_thread(void *ctx)
