@@ -53,6 +53,7 @@ struct xh_edit {
     size_t super_len;     /* 0: not known */
     unsigned char super[96];
     /* What commits have taken over of others' changes: */
+    struct xh_extents pieces; /* raw data that was read before it was written: HDF5's writes, each apart */
     struct xh_extents stale; /* raw data of which HDF5 may have older bytes in memory than the version below */
 };
 

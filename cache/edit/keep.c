@@ -138,6 +138,7 @@ void xh_edit_free(struct xh_edit *e, int keep)
     xh_dav_close(e->quick);
     xh_dav_close(e->dav);
     xh_extents_free(&e->stale);
+    xh_extents_free(&e->pieces);
     free(e->piece);
     free(e->url);
     xh_env_release(&e->opt);

@@ -6,9 +6,10 @@
  *  2. this writer changed no metadata,
  *  3. both versions and the overlay have the same size.
  * Then only raw data is left. Bytes that were read before they were written (a chunk that was changed in part) are
- * applied where they differ from what was read; a byte that both writers changed is a conflict. So is a chunk with
- * filters in which both changed bytes: parts of two encodings make none (a checksum covers the whole chunk). Bytes that
- * were written unread are applied as they are.
+ * applied where they differ from what was read; an element that both writers changed is a conflict, as it would get
+ * bytes of two numbers. How long elements are is known from metadata that was read. So is a chunk with filters in which
+ * both changed bytes a conflict: parts of two encodings make none (a checksum covers the whole chunk). Bytes that were
+ * written unread are applied as they are.
  *
  * HDF5 keeps raw data in memory (its chunk cache), and writes whole chunks. After a merge it may have older bytes
  * than the version that was merged. Written again, they would undo the others' changes. So the set |stale| has all
@@ -19,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/table.h"
+#include "format/elements.h"
 #include "format/filters.h"
 #include "watch/trace.h"
 #include "compose.h"
@@ -247,7 +250,7 @@ static int compare_seen(struct xh_edit *e, struct xh_file *now, int of_metadata,
     return rc;
 }
 
-enum { OURS = 1, THEIRS = 2 };
+enum { OURS = 1, THEIRS = 2, DIFFER = 4 };
 
 /* Merges one piece of raw data that was read before it was written; the result is in |ours|. Returns -1 on a conflict,
  * else which writers have changed bytes that the other has not. */
@@ -266,23 +269,104 @@ static int merge_bytes(unsigned char *ours, const unsigned char *was, const unsi
     return changed;
 }
 
-/* Returns 1 when metadata that was read names filters, 0, or a negative code. Which data they belong to is not
- * known. */
-static int has_filters(struct xh_edit *e, struct xh_err *err)
+/* Calls |look| with all metadata that was read, piece by piece, each |again| bytes before the end of the one before,
+ * until it returns another value than 0. Returns that, 0, or a negative code. */
+static int look_at_metadata(struct xh_edit *e, uint64_t again, int (*look)(const uint8_t *p, size_t len, void *ctx),
+                            void *ctx, struct xh_err *err)
 {
     const struct xh_extents *s = &e->overlay->seen;
     char *buf = malloc(XH_EDIT_PIECE);
     int rc = buf ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     for (size_t i = 0; i < s->n && rc == 0; i++) {
         uint64_t off = s->at[i].off, end = s->at[i].kind == XH_SEEN_META ? s->at[i].end : off;
-        for (uint64_t to; off < end && rc == 0; off = to < end ? to - XH_FILTERS_MESSAGE_MAX : end) {
+        for (uint64_t to; off < end && rc == 0; off = to < end ? to - again : end) {
             to = piece_end(off, end);
             rc = xh_overlay_seen(e->overlay, off, buf, to - off, err);
-            rc = rc ? rc : xh_filters_named((const uint8_t *)buf, (size_t)(to - off));
+            rc = rc ? rc : look((const uint8_t *)buf, (size_t)(to - off), ctx);
         }
     }
     free(buf);
     return rc;
+}
+
+static int look_for_filters(const uint8_t *p, size_t len, void *ctx)
+{
+    (void)ctx;
+    return xh_filters_named(p, len);
+}
+
+/* Returns 1 when metadata that was read names filters, 0, or a negative code. Which data they belong to is not
+ * known. */
+static int has_filters(struct xh_edit *e, struct xh_err *err)
+{
+    return look_at_metadata(e, XH_FILTERS_MESSAGE_MAX, look_for_filters, NULL, err);
+}
+
+/* ---- elements: a number that both writers changed must not become one of the bytes of both */
+
+/* An element of each length that the file's datasets may have: the last one in which a byte was changed. */
+struct torn {
+    struct xh_elements lengths;
+    struct {
+        uint64_t at;
+        int changed;
+    } last[XH_ELEMENTS_MOST];
+};
+
+static int look_for_elements(const uint8_t *p, size_t len, void *ctx)
+{
+    xh_elements_named(p, len, ctx);
+    return 0;
+}
+
+/* Where the lengths are not known, all that HDF5 wrote at once counts as one element. */
+static int learn_elements(struct xh_edit *e, struct torn *t, struct xh_err *err)
+{
+    *t = (struct torn){.lengths.n = 0};
+    int rc = look_at_metadata(e, XH_ELEMENTS_MESSAGE_MAX, look_for_elements, &t->lengths, err);
+    if (t->lengths.unknown || t->lengths.n == 0)
+        t->lengths = (struct xh_elements){.n = 1, .bytes = {UINT32_MAX}};
+    for (unsigned i = 0; i < XH_ELEMENTS_MOST; i++)
+        t->last[i].at = UINT64_MAX;
+    return rc;
+}
+
+/* Returns 1 when both writers have changed bytes of one element of the |n| at |off|, and not to the same. They belong
+ * to a write of HDF5's that began at |from|. */
+static int is_torn(struct torn *t, uint64_t from, uint64_t off, const unsigned char *ours, const unsigned char *was,
+                   const unsigned char *theirs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        int changed = (ours[i] != was[i] ? OURS : 0) | (theirs[i] != was[i] ? THEIRS : 0) |
+                      (ours[i] != theirs[i] ? DIFFER : 0);
+        for (unsigned k = 0; changed && k < t->lengths.n; k++) {
+            uint64_t at = off + i - (off + i - from) % t->lengths.bytes[k];
+            t->last[k].changed = t->last[k].at == at ? t->last[k].changed | changed : changed;
+            t->last[k].at = at;
+            if (t->last[k].changed == (OURS | THEIRS | DIFFER))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* The same, by what HDF5 wrote at once. What another process wrote is not known so exactly. */
+static int tears(struct xh_edit *e, struct torn *t, uint64_t off, const unsigned char *ours, const unsigned char *was,
+                 const unsigned char *theirs, size_t n)
+{
+    const struct xh_extents *s = &e->pieces;
+    uint64_t end = off + n, to;
+    for (uint64_t at = off; at < end; at = to) {
+        size_t i = xh_count_before(k, s->n, s->at[k].end <= at), skip = (size_t)(at - off);
+        int known = i < s->n && s->at[i].off <= at;
+        to = i == s->n ? end : known ? s->at[i].end : s->at[i].off;
+        to = to < end ? to : end;
+        struct torn whole = {.lengths = {.n = 1, .bytes = {UINT32_MAX}}, .last = {{.at = UINT64_MAX}}};
+        if (is_torn(known ? t : &whole, known ? s->at[i].off : at, at, ours + skip, was + skip, theirs + skip,
+                    (size_t)(to - at)))
+            return 1;
+    }
+    return 0;
 }
 
 /* Merges raw data into the overlay; without |apply| only checks whether that is possible. If it breaks off, merged
@@ -291,8 +375,10 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
 {
     struct xh_overlay *v = e->overlay;
     unsigned char *three = malloc(3 * (size_t)XH_EDIT_PIECE);
+    struct torn torn;
     int filters = -1; /* not known */
     int rc = three ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    rc = rc || apply ? rc : learn_elements(e, &torn, err);
     for (size_t i = 0; i < v->dirty.n && rc == 0; i++) {
         const struct xh_stretch s = v->dirty.at[i]; /* a copy, as xh_extents_put below may move the array */
         uint64_t to;
@@ -310,7 +396,9 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
             rc = xh_overlay_read(v, off, ours, len, err);
             rc = rc ? rc : xh_overlay_seen(v, off, was, len, err);
             rc = rc ? rc : of_new(read_version(now, off, theirs, len, err), err);
-            if (rc == 0 && (merged = merge_bytes(ours, was, theirs, len)) < 0)
+            if (rc == 0 && !apply && tears(e, &torn, off, ours, was, theirs, len))
+                rc = conflict(e, err, "the same number, or other element, of a data set was changed here");
+            else if (rc == 0 && (merged = merge_bytes(ours, was, theirs, len)) < 0)
                 rc = conflict(e, err, "the same data was changed here");
             else if (rc == 0)
                 changed |= merged;

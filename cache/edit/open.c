@@ -236,6 +236,7 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err)
             xh_cache_close(e->file);
         xh_overlay_forsake(e->overlay);
         xh_extents_free(&e->stale);
+        xh_extents_free(&e->pieces);
         free(e->piece);
         free(e->url);
         free(e);

@@ -1,4 +1,5 @@
 /* Writing, truncating and flushing a file that is written: see edit.h. A forked child changes nothing. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,18 @@ static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t l
     return !there || differs;
 }
 
+/* Notes a write of raw data that was read before, for merges: it begins with an element, and what it overlaps of older
+ * ones does so, too. Writes that touch stay apart: the kind tells them apart. Returns 0 or XH_E_NOMEM. */
+static int note_piece(struct xh_edit *e, uint64_t off, uint64_t len, struct xh_err *err)
+{
+    uint64_t to;
+    if (!xh_extents_next(&e->overlay->seen, off, off + len, &to, NULL) && to == off + len)
+        return 0;
+    return xh_extents_put(&e->pieces, off, off + len, (int)(off % INT_MAX))
+               ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a write")
+               : 0;
+}
+
 /* Notes that the file was whole: later writes and truncations may be in it or not, as in a local file. */
 static void unsettle(struct xh_edit *e)
 {
@@ -99,6 +112,8 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
     uint64_t begun = xh_copying_begin(e);
     rc = rc ? rc
             : xh_overlay_write(e->overlay, off, buf, len, kind == XH_EDIT_RAW ? XH_WRITTEN_RAW : XH_WRITTEN_META, err);
+    if (rc == 0 && kind == XH_EDIT_RAW)
+        rc = note_piece(e, off, len, err);
     if (rc && e->discard == XH_EDIT_DISCARD_ALL)
         rc = 0; /* HDF5 also writes when it closes a file; these bytes are discarded */
     else if (rc)

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "format/contiguous.h"
+#include "format/elements.h"
 #include "format/filters.h"
 #include "fuzz.h"
 #include "format/metaindex.h"
@@ -106,6 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
         follow(o);
         walk(o);
         xh_filters_named(p, size);
+        xh_elements_named(p, size, &(struct xh_elements){.n = 0});
     }
     free(o);
     return 0;

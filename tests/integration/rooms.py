@@ -92,7 +92,7 @@ ROOMS = {
         "base face watch policy format plans chunkindex:chunkindex.h shadow:shadow.h disk:disk.h asked origin:- "
         "replicas:replicas.h object together pages stream source ahead read"),
     "edit": ("cache/edit/",
-        "base face watch format:filters.h overlay:overlay.h,extents.h origin:dav.h open:mistaken.h read:-"),
+        "base face watch format:elements.h,filters.h overlay:overlay.h,extents.h origin:dav.h open:mistaken.h read:-"),
     "vfd": ("vfd/", "base face localfs:localfs.h edit:edit.h open:mistaken.h read:-"),
     "mpi": ("vfd/mpi/", "base face open:mistaken.h read:- vfd"),
     "driver": ("vfd/driver vfd/config vfd/mpi/fapl_mpi", "base vfd mpi"),

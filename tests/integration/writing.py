@@ -350,6 +350,8 @@ def check_merging(tap, p):
         with h5py.File(url, "w") as f:
             for i in range(4): f.create_dataset("d%d" % i, data=np.zeros(40, "i8"))
             f.create_dataset("c", data=np.zeros((8, 100)), chunks=(4, 100))
+            f.create_dataset("n", data=np.zeros((8, 99), "i8"), chunks=(4, 99))
+            f.create_dataset("b", data=np.zeros((8, 99), "u1"), chunks=(4, 99))
             f.create_dataset("z", data=np.zeros((8, 100)), chunks=(4, 100), compression="gzip")
             f.create_dataset("v", data=["a", "b"], dtype=h5py.string_dtype())"""
 
@@ -377,6 +379,12 @@ def check_merging(tap, p):
         assert two("f['c'][0] = 1", "f['c'][1] = 2")[0] == 0
         shows("f['c'][:].sum(axis=1)[:3].tolist()", "[100.0, 200.0, 0.0]")
 
+    with tap.claim("merging: neighbouring numbers of one chunk, large and small ones"):
+        assert two("f['n'][:, 0::2] = 1", "f['n'][:, 1::2] = 256")[0] == 0
+        shows("f['n'][:].sum(axis=0)[:4].tolist()", "[8, 2048, 8, 2048]")
+        assert two("f['b'][:, 0::2] = 1", "f['b'][:, 1::2] = 2")[0] == 0
+        shows("f['b'][:].sum(axis=0)[:4].tolist()", "[8, 16, 8, 16]")
+
     def conflict(claim, first, second, *shown):
         with tap.claim(f"merging: {claim}: a conflict, the first's version stays, what the second wrote is kept"):
             status, err = two(first, second)
@@ -391,6 +399,10 @@ def check_merging(tap, p):
             out.unlink()
             assert p.left() == [] and p.beside(name) == [], (p.left(), p.beside(name))
     conflict("the same rows of one chunk", "f['c'][0] = 1", "f['c'][0] = 2", "float(f['c'][0, 0])", "1.0")
+    conflict("one number of a chunk, in which each changed other bytes", "f['n'][5, 1] = 1", "f['n'][5, 1] = 256",
+             "int(f['n'][5, 1])", "1")
+    conflict("one number of a chunk, of which the other changed fewer bytes", "f['n'][5, 1] = 257", "f['n'][5, 1] = 1",
+             "int(f['n'][5, 1])", "257")
     conflict("a new object in both", "f['n1'] = 1", "f['n2'] = 2", "'n1' in f, 'n2' in f", "True False")
     conflict("a new object there, data here", "f['n1'] = 1", "f['d2'][:] = 2", "'n1' in f, int(f['d2'][0])", "True 0")
     conflict("data there, an attribute here", "f['d2'][:] = 2", "f.attrs['x'] = 1", "'x' in f.attrs, int(f['d2'][0])",

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "format/elements.h"
 #include "format/filters.h"
 #include "format/metaindex.h"
 #include "format/metaparse.h"
@@ -812,4 +813,87 @@ Test(meta, filters_are_found_in_files_of_every_format_and_only_there)
         cr_expect_eq(xh_filters_named(f->bytes, f->size), 0);
         file_free(f);
     }
+}
+
+/* ---- elements */
+
+static struct file *of_type(H5F_libver_t low, hid_t type)
+{
+    char path[] = "/tmp/xh-meta-XXXXXX";
+    close(mkstemp(path));
+    hsize_t n = 8;
+    hid_t space = H5Screate_simple(1, &n, NULL), dcpl = H5Pcreate(H5P_DATASET_CREATE);
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_chunk(dcpl, 1, &n);
+    H5Pset_attr_creation_order(dcpl, H5P_CRT_ORDER_TRACKED);
+    H5Pset_libver_bounds(fapl, low, H5F_LIBVER_LATEST);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+    hid_t d = H5Dcreate2(file, "d", type, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
+    cr_assert_geq(d, 0);
+    attribute(d, "a");
+    H5Dclose(d);
+    H5Fclose(file);
+    H5Pclose(fapl);
+    H5Pclose(dcpl);
+    H5Sclose(space);
+    return take(path);
+}
+
+static int has_length(const struct xh_elements *e, uint32_t bytes)
+{
+    unsigned i = 0;
+    while (i < e->n && e->bytes[i] != bytes)
+        i++;
+    return i < e->n;
+}
+
+static void look_for_length(H5F_libver_t low, hid_t type)
+{
+    struct xh_elements e = {.n = 0};
+    struct file *f = of_type(low, type);
+    uint32_t want = H5Tis_variable_str(type) > 0 ? 16 : (uint32_t)H5Tget_size(type); /* of a text: where it lies */
+    xh_elements_named(f->bytes, f->size, &e);
+    cr_expect(has_length(&e, want), "format %d, class %d: %u bytes", (int)low, (int)H5Tget_class(type), want);
+    cr_expect(e.n <= 2 && !e.unknown, "format %d, class %d: %u lengths", (int)low, (int)H5Tget_class(type), e.n);
+    for (size_t n = 0; n < f->size; n += 7) { /* cut off; the sanitizer sees each step outside */
+        uint8_t *p = malloc(n + 1);
+        memcpy(p, f->bytes, n);
+        xh_elements_named(p, n, &e);
+        free(p);
+    }
+    file_free(f);
+}
+
+Test(meta, the_lengths_of_elements_are_found_in_files_of_every_format_and_hardly_others)
+{
+    static const H5F_libver_t low[] = {H5F_LIBVER_EARLIEST, H5F_LIBVER_V18, H5F_LIBVER_V110, H5F_LIBVER_LATEST};
+    hid_t text = H5Tcopy(H5T_C_S1), word = H5Tcopy(H5T_C_S1), pair = H5Tcreate(H5T_COMPOUND, 20);
+    hid_t choice = H5Tenum_create(H5T_STD_I16LE), seven = H5Tcreate(H5T_OPAQUE, 7);
+    hsize_t three = 3;
+    int member = 1;
+    H5Tset_size(text, 13);
+    H5Tset_size(word, H5T_VARIABLE);
+    H5Tinsert(pair, "a", 0, H5T_STD_I32LE);
+    H5Tinsert(pair, "b", 9, H5T_IEEE_F64BE);
+    H5Tenum_insert(choice, "one", &member);
+    H5Tset_tag(seven, "seven");
+    const hid_t types[] = {H5T_STD_U8LE,   H5T_STD_I16BE, H5T_STD_I32LE,   H5T_IEEE_F32LE, H5T_IEEE_F64BE,
+                           H5T_STD_B64LE,  text,          word,            pair,           choice,
+                           seven,          H5T_STD_REF_OBJ, H5Tarray_create2(H5T_STD_I16LE, 1, &three)};
+    for (size_t i = 0; i < sizeof low / sizeof *low; i++)
+        for (size_t k = 0; k < sizeof types / sizeof *types; k++)
+            look_for_length(low[i], types[k]);
+    for (int latest = 0; latest <= 1; latest++) {
+        struct xh_elements e = {.n = 0};
+        struct file *f = make(&(struct style){.low = latest ? H5F_LIBVER_LATEST : H5F_LIBVER_EARLIEST,
+                                              .high = H5F_LIBVER_LATEST, .links = 1000});
+        xh_elements_named(f->bytes, f->size, &e);
+        cr_expect(e.n <= 2 && !e.unknown, "a file of groups: %u lengths", e.n);
+        file_free(f);
+    }
+    struct xh_elements e = {.n = 0};
+    struct file *f = shared(H5F_LIBVER_LATEST, H5O_SHMESG_DTYPE_FLAG, 0, 3);
+    xh_elements_named(f->bytes, f->size, &e);
+    cr_expect(e.unknown, "they stand in a heap");
+    file_free(f);
 }
