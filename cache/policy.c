@@ -13,7 +13,6 @@
  * 1.67, 1.76; 40 MB, a fourth of it metadata, 0.98, 1.16, 1.21, for seven times the bytes (`sim --workload W4-10M`,
  * `W4-40M`). */
 #define WHOLE_TRIPS 8u
-#define OPENING_TRIPS 2u /* TCP and TLS */
 #define WHOLE_SOON_MS 100.0
 
 /* What a link of 1 Gbit/s carries in an eighth of a round trip, by that. */
@@ -119,7 +118,7 @@ unsigned xh_policy_parts(const struct xh_following *f)
 
 int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns)
 {
-    unsigned trips = OPENING_TRIPS;
+    unsigned trips = XH_LINK_OPENING_TRIPS;
     for (uint64_t came = 0, flight = (uint64_t)XH_LINK_FIRST_BYTES; came < bytes; came += flight, flight *= 2)
         trips++;
     return rate > 0 && (double)bytes / (double)rate * 1e9 > trips * rtt_ns;

@@ -41,10 +41,7 @@ static void come(struct xh_file *f, int opens)
  * between the two. A small one comes first. */
 static int saw_bulk(struct xh_file *f, const struct xh_seen *s)
 {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < s->n; i++)
-        bytes += s->ext[i].len;
-    if (bytes >= XH_BULK_BYTES && may_come(f))
+    if (may_come(f) && xh_extents_bytes(s->ext, s->n) >= XH_BULK_BYTES)
         come(f, 1);
     return 0;
 }

@@ -23,6 +23,15 @@ struct xh_extent { /* a range that the caller asked for, and the buffer for it *
     void *buf;
 };
 
+/* Returns how many bytes |n| extents have together. */
+static inline uint64_t xh_extents_bytes(const struct xh_extent *ext, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += ext[i].len;
+    return sum;
+}
+
 /* Returns the range that |n| > 0 extents make up, each of which begins where the one before it ends; len 0: they do
  * not. */
 static inline struct xh_range xh_extents_in_a_row(const struct xh_extent *ext, size_t n)

@@ -284,12 +284,24 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
     return rc;
 }
 
-void xh_expected_forget(uint64_t family)
+static int is_family_s(const struct expected *e, const void *family)
+{
+    return e->opt.namer.family == *(const uint64_t *)family;
+}
+
+/* 1 for what is open of |object|, NULL: of any, or is being opened. */
+static int is_opened_of(const struct expected *e, const void *object)
+{
+    return e->state != NOTED && !(e->object && object && strcmp(e->object, object) != 0);
+}
+
+/* Drops those that |are| so, but for what somebody waits for. Waits for no opening. */
+static void drop(int (*are)(const struct expected *, const void *), const void *so)
 {
     struct expected *gone = NULL, *e, *next;
     pthread_mutex_lock(&all.lock);
     LL_FOREACH_SAFE (all.first, e, next) {
-        if (e->opt.namer.family != family || e->wanted)
+        if (e->wanted || !are(e, so))
             continue;
         unlist(e);
         e->dropped = 1;
@@ -301,23 +313,15 @@ void xh_expected_forget(uint64_t family)
         expected_free(e);
 }
 
+void xh_expected_forget(uint64_t family)
+{
+    drop(is_family_s, &family);
+}
+
 void xh_expected_outdated(const char *object)
 {
-    struct expected *gone = NULL, *e, *next;
-    if (!atomic_load_explicit(&all.n, memory_order_relaxed))
-        return;
-    pthread_mutex_lock(&all.lock);
-    LL_FOREACH_SAFE (all.first, e, next) {
-        if (e->state == NOTED || e->wanted || (e->object && object && strcmp(e->object, object) != 0))
-            continue;
-        unlist(e);
-        e->dropped = 1;
-        if (e->state != OPENING)
-            LL_PREPEND(gone, e);
-    }
-    pthread_mutex_unlock(&all.lock);
-    LL_FOREACH_SAFE (gone, e, next)
-        expected_free(e);
+    if (atomic_load_explicit(&all.n, memory_order_relaxed))
+        drop(is_opened_of, object);
 }
 
 unsigned xh_expected_count(void)

@@ -31,10 +31,10 @@ void xh_limits_deal(struct xh_plan_limits *lim, unsigned n);
  * transfers, the first ones, are for those that are there; 0: it is not dealt like that. */
 unsigned xh_limits_deal_whole(const struct xh_file *f, uint64_t bytes, struct xh_plan_limits *lim);
 
-/* Returns over how many connections a long run, or a whole file, that comes ahead is dealt: as many as streams use; 0:
- * it is not, as these are few, or have found their speed. Those that are not there may be opened for |opens| bytes.
- * Sets |*there|, unless it is NULL, to how many of its requests wait for a connection that is there: the first ones,
- * as a new one comes later. */
+/* Returns over how many connections a long run that comes ahead is dealt: as many as streams use; 0: it is not, as
+ * these are few, or have found their speed. Those that are not there may be opened for |opens| bytes. Sets |*there|,
+ * unless it is NULL, to how many of its requests wait for a connection that is there: the first ones, as a new one
+ * comes later. */
 unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there);
 
 /* The same for |bytes| that a reader waits for: 0 also where all are open, as those that are idle share it, and where

@@ -8,8 +8,6 @@
 #include "base/err.h"
 #include "base/links.h"
 
-#define OPENING_TRIPS 2 /* TCP and TLS */
-
 /* Joins neighbours across small gaps; |out| may be as long as |in|. Returns the number left. */
 static size_t coalesce(const struct xh_range *in, size_t n, uint64_t gap, struct xh_range *out)
 {
@@ -247,7 +245,7 @@ void xh_plan_deal_at_once(struct xh_plan_limits *lim, uint64_t bytes, unsigned t
     uint64_t requests = bytes / XH_REQUEST_LEAST_BYTES + 1, each;
     there = there < requests ? there : (unsigned)requests;
     each = ceil_div(bytes, there) < flight_bytes ? ceil_div(bytes, there) : flight_bytes;
-    lim->late_turns = OPENING_TRIPS + (unsigned)log2f((float)(flight_bytes / XH_LINK_FIRST_BYTES));
+    lim->late_turns = XH_LINK_OPENING_TRIPS + (unsigned)log2f((float)(flight_bytes / XH_LINK_FIRST_BYTES));
     uint64_t theirs = (uint64_t)there << lim->late_turns;
     lim->late = requests <= theirs ? 0 : requests - theirs < more ? (unsigned)(requests - theirs) : more;
     lim->stripe_bytes = ceil_div(each, lim->align_bytes) * lim->align_bytes;

@@ -146,14 +146,6 @@ static void count_hit(struct xh_file *f, enum xh_kind kind, const struct xh_exte
     tell(f, XH_ASKED, kind, ext, n, &none, 0);
 }
 
-static uint64_t bytes_of(const struct xh_extent *ext, size_t n)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += ext[i].len;
-    return sum;
-}
-
 static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                       struct xh_served *served, struct xh_err *err)
 {
@@ -162,8 +154,9 @@ static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_exte
     int in_shadow = xh_shadow_source.peek(f, ext, n, err);
     if (in_shadow || xh_disk_source.peek(f, ext, n, err)) {
         served->on_disk = !in_shadow;
-        xh_count(&f->counters, bytes_disk, in_shadow ? 0 : bytes_of(ext, n));
-        count_hit(f, kind, ext, n, bytes_of(ext, n));
+        uint64_t bytes = xh_extents_bytes(ext, n);
+        xh_count(&f->counters, bytes_disk, in_shadow ? 0 : bytes);
+        count_hit(f, kind, ext, n, bytes);
         return 0;
     }
     int rc = xh_op_begin(&op, f, kind, ext, n, err);
