@@ -165,7 +165,8 @@ int xh_edit_read(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_exte
     if (rc == 0 && b.n)
         rc = xh_cache_read(e->file, kind == XH_EDIT_RAW ? XH_KIND_RAW : XH_KIND_META, b.at, b.n, err);
     begun = xh_copying_begin(e);
-    if (rc == 0)
+    /* |base| is a file that a fork's child shares with its parent, which may have a later version below by now. */
+    if (rc == 0 && e->process == xh_process())
         rc = note_all(e, kind, b.at, b.n, err);
     free(b.at);
     xh_copying_end(e, begun);

@@ -904,6 +904,36 @@ def check_made(tap, p):
                 assert status == 0 and b"MDCI" in (p.root / name).read_bytes() and not p.left(), mode + err
 
 
+# --- a fork's child ---------------------------------------------------------------------------------
+
+def check_child(tap, p):
+    plugin()
+    name = "child.h5"
+    url = f"{p.server.url}/{name}"
+    with tap.claim("child: what a child of a fork reads of the version before is no part of its parent's merge"):
+        p.local("""
+            with h5py.File(url, "w") as f:
+                f["a"] = np.ones(1000, "i8"); f["b"] = np.zeros(1000, "i8")""", p.root / name)
+        harness.age(p.root / name)
+        p.good("f = h5py.File(url, 'r'); f['a'][:], f['b'][:]", url)    # it is in the shadow
+        p.good(OTHER + """
+f = h5py.File(url, "r+"); a = f["a"]; f["b"]
+there, here = os.pipe()
+child = os.fork()
+if child == 0:
+    os.read(there, 1)
+    os._exit(int(a[0]) != 1)
+a[0] = 2
+assert commit(f) == 0
+os.write(here, b"x")
+assert os.waitpid(child, 0)[1] == 0
+a[0] = 1
+other("with h5py.File(url, 'r+') as f: f['b'][5] = 5")
+f.close()""", url)
+        got = p.local("f = h5py.File(url); print(f['a'][0], f['b'][5])", p.root / name)
+        assert got == "1 5\n" and p.left() == [], got
+
+
 def main():
     kind = sys.argv[1]
     words = sys.argv[2:]
@@ -911,7 +941,8 @@ def main():
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_names, check_blind, check_way,
-                      check_cached, check_foreign, check_moment, check_again, check_young, check_made, check_made_once):
+                      check_cached, check_foreign, check_moment, check_again, check_young, check_made, check_made_once,
+                      check_child):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()
