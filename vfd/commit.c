@@ -7,12 +7,24 @@
 #include "whose.h"
 #include "xhdf5.h"
 
+/* 1 when the file, which is not this driver's own, has a URL for its name: a driver of HDF5's that lies above (family)
+ * may have parts of it open here, and does not say which. */
+static int is_in_parts(struct xh_h5 *h5, hid_t file_id)
+{
+    char name[16] = "";
+    return h5->H5Fget_name(file_id, name, sizeof name) > 0 && xh_remote_is_url(name);
+}
+
 herr_t H5FDxhdf5_commit(hid_t file_id)
 {
     struct xh_remote *remote = NULL;
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     if (!h5 || xh_whose_remote(h5, file_id, &remote))
         return -1;
+    if (!remote && is_in_parts(h5, file_id))
+        return xh_fail_api(h5, XH_E_INVAL,
+                           "H5FDxhdf5_commit: another driver of HDF5's (family) has the file open, in parts: what is "
+                           "written to them is sent when it is closed, and not before");
     if (remote && !xh_remote_is_written(remote))
         return 0;
     if (remote)

@@ -206,8 +206,9 @@ XHDF5_API herr_t H5FDxhdf5_expect(const char *name, hid_t fapl_id);
  *             The new version contains their changes too, but HDF5 may hold older data in memory. To see the changes,
  *             and before writing such data, close the file and open it again; else the next commit is a conflict.
  *   negative  with the reason on HDF5's error stack: H5Fflush failed; the server refused or cannot be reached; the
- *             server has another version, with which this one cannot be merged. Everything written stays in the open
- *             file. If it is never sent, it can be recovered (docs/writing.md).
+ *             server has another version, with which this one cannot be merged; another driver (family) has the file
+ *             at a URL open, in parts. Everything written stays in the open file. If it is never sent, it can be
+ *             recovered (docs/writing.md).
  * Blocks until the server has the new version. */
 XHDF5_API herr_t H5FDxhdf5_commit(hid_t file_id);
 

@@ -934,6 +934,24 @@ f.close()""", url)
         assert got == "1 5\n" and p.left() == [], got
 
 
+def check_parts(tap, p):
+    plugin()
+    name = "parts%05d.h5"
+    url = f"{p.server.url}/{name}"
+    with tap.claim("parts: what another driver keeps in several files at URLs cannot be committed, and an error "
+                   "says so; closing sends them"):
+        p.good(OTHER + """
+f = h5py.File(url, "w", driver="family", memb_size=100000)
+f["a"] = np.arange(50000)
+assert commit(f) < 0, "it was told that the parts were sent"
+f.close()
+with h5py.File(url, driver="family", memb_size=100000) as f:
+    assert (f["a"][:] == np.arange(50000)).all()
+f = h5py.File(sys.argv[0] + ".h5", "w", driver="core", backing_store=False)
+assert commit(f) == 0    # a file that is at no URL""", url)
+        assert len(list(p.root.glob("parts*.h5"))) > 2 and p.left() == []
+
+
 def main():
     kind = sys.argv[1]
     words = sys.argv[2:]
@@ -942,7 +960,7 @@ def main():
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_names, check_blind, check_way,
                       check_cached, check_foreign, check_moment, check_again, check_young, check_made, check_made_once,
-                      check_child):
+                      check_child, check_parts):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()
