@@ -172,6 +172,8 @@ void xh_overlay_close(struct xh_overlay *v, int keep)
         return;
     if (!keep && v->dir >= 0)
         remove_files(v);
+    if (v->alive >= 0)
+        flock(v->alive, LOCK_UN); /* a forked child may still have the description */
     release(v);
 }
 

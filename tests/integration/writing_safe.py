@@ -932,6 +932,27 @@ other("with h5py.File(url, 'r+') as f: f['b'][5] = 5")
 f.close()""", url)
         got = p.local("f = h5py.File(url); print(f['a'][0], f['b'][5])", p.root / name)
         assert got == "1 5\n" and p.left() == [], got
+    with tap.claim("child: what its parent could not send is sent by `recover retry`, though the child runs on"):
+        p.gate.arm(lambda n, method, path: 507 if method == "PUT" else None)
+        one = p.popen("""
+f = h5py.File(url, "r+"); f["a"][0] = 7
+there, here = os.pipe()
+if os.fork() == 0:
+    os.close(here)
+    os.read(there, 1)
+    os._exit(0)
+try:
+    f.close()
+except Exception:
+    print("kept", flush=True)
+sys.stdin.readline()""", f"{p.gate.url}/{name}")
+        assert one.stdout.readline() == "kept\n"
+        p.gate.arm(lambda *_: None)
+        [left] = p.left()
+        assert left["state"] == "to be sent", left
+        p.tool("retry", left["id"])
+        one.communicate("\n", timeout=60)
+        assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "7\n" and p.left() == []
 
 
 def check_parts(tap, p):
