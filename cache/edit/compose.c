@@ -15,7 +15,8 @@
 #include "base/process.h"
 #include "base/table.h"
 
-/* A read of raw data up to this size is kept for merges: partly changed chunks need it. */
+/* A read of raw data up to this size is kept for merges: partly changed chunks need it. What is kept takes no more of
+ * the disk than may be written. */
 #define KEPT_RAW_BYTES (4u << 20)
 
 /* Returns how much of a read of metadata is that metadata. HDF5 reads 512 bytes of object headers and local heaps
@@ -83,9 +84,12 @@ static int note(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_exten
         int seen = xh_extents_next(&v->seen, at, end, &to, &was);
         if (seen && (raw || was == XH_SEEN_META))
             continue;
-        int as = !raw ? XH_SEEN_META : x->len <= KEPT_RAW_BYTES ? XH_SEEN_RAW : XH_SEEN_UNKEPT;
-        rc = as == XH_SEEN_UNKEPT ? 0 : xh_overlay_put_base(v, at, (const char *)x->buf + (at - x->off), to - at, err);
-        rc = rc ? rc : add_fresh(f, at, to, as, err);
+        int kept = !raw || (x->len <= KEPT_RAW_BYTES && v->seen.bytes < v->budget);
+        if (kept)
+            rc = xh_overlay_put_base(v, at, (const char *)x->buf + (at - x->off), to - at, err);
+        if (raw && rc == XH_E_NOSPACE) /* without a merge it is not needed */
+            kept = rc = 0;
+        rc = rc ? rc : add_fresh(f, at, to, !raw ? XH_SEEN_META : kept ? XH_SEEN_RAW : XH_SEEN_UNKEPT, err);
     }
     return rc;
 }

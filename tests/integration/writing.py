@@ -239,6 +239,19 @@ def check_full(tap, p):
             p.gate.arm(lambda *_: None)
             assert "NOT saved" in err and "507" in err, err
             assert p.local("print(h5py.File(url)['a'][5])", p.root / "full.h5") == "7\n"
+        read_on = """
+            f = h5py.File(url, "r+")
+            assert all((f["b"][i:i + 10000] == 0).all() for i in range(0, 200000, 10000))
+            top = os.environ["XHDF5_OVERLAY_DIR"]
+            print(max(os.stat(f"{top}/{x}/base").st_blocks * 512 for x in os.listdir(top)))
+            f["a"][6] = 66; f.close()"""
+        with tap.claim("the overlay's disk is full: data is read on, though it cannot be kept for a merge"):
+            shutil.rmtree(disk, ignore_errors=True)    # all but the mount
+            p.good(read_on, url, overlay_budget_bytes=10000000, **at)
+            assert p.local("print(h5py.File(url)['a'][6])", p.root / "full.h5") == "66\n" and os.listdir(disk) == []
+        with tap.claim("what is read of a file that is open to write takes no more of the overlay's disk than its budget"):
+            kept = int(p.good(read_on, url, overlay_budget_bytes=400000))
+            assert 300000 < kept < 600000, kept
     finally:
         subprocess.run(["umount", disk], check=True)
 
