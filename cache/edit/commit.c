@@ -29,6 +29,11 @@ static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct 
             to = s->end - off < XH_EDIT_PIECE ? s->end : off + XH_EDIT_PIECE;
             rc = xh_edit_compose(e, off, e->piece, (size_t)(to - off), err);
             rc = rc ? rc : xh_overlay_see(v, off, e->piece, to - off, err);
+            if (rc == XH_E_NOSPACE) { /* a merge has a conflict: what is compared with metadata are other bytes */
+                kind = kind == XH_SEEN_META ? kind : XH_SEEN_UNKEPT;
+                rc = 0;
+                break;
+            }
         }
         if (rc == 0 && xh_extents_put(&v->seen, s->off, s->end, kind))
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");

@@ -249,9 +249,27 @@ def check_full(tap, p):
             shutil.rmtree(disk, ignore_errors=True)    # all but the mount
             p.good(read_on, url, overlay_budget_bytes=10000000, **at)
             assert p.local("print(h5py.File(url)['a'][6])", p.root / "full.h5") == "66\n" and os.listdir(disk) == []
-        with tap.claim("what is read of a file that is open to write takes no more of the overlay's disk than its budget"):
+        with tap.claim("what is read of a file open to write takes no more of the overlay's disk than its budget"):
             kept = int(p.good(read_on, url, overlay_budget_bytes=400000))
             assert 300000 < kept < 600000, kept
+        with tap.claim("the overlay's disk is full behind a commit's last step: it has succeeded, and goes on"):
+            os.environ["PLUGIN"] = str(harness.BUILD / "vfd" / "plugins" / "libhdf5_vfd_xhdf5.so")
+            shutil.rmtree(disk, ignore_errors=True)
+            go_on = COMMIT + textwrap.dedent(code.replace("= 7", "= 9").replace("f.close()", """
+                assert commit(f) == 0
+                os.unlink(os.environ["XHDF5_OVERLAY_DIR"] + "/full")
+                sys.stdin.readline(); f["a"][5] = 10
+                f.close()"""))
+            shown = "f = h5py.File(url); print(f['a'][5], f['a'][6], f['b'][3])"
+            p.good(go_on, url, **at)
+            assert p.local(shown, p.root / "full.h5") == "10 9 0.0\n" and os.listdir(disk) == []
+        with tap.claim("what it could not keep of that is a conflict, where somebody else changes the file"):
+            one = p.popen(go_on.replace("sys.stdin", "print('sent', flush=True); sys.stdin"), url, **at)
+            assert one.stdout.readline() == "sent\n", one.stderr.read()
+            p.good("f = h5py.File(url, 'r+'); f['b'][3] = 3; f.close()", url)
+            _, err = one.communicate("\n", timeout=100)
+            assert one.returncode == 1 and "conflict" in err, (one.returncode, err)
+            assert p.local(shown, p.root / "full.h5") == "9 9 3.0\n"
     finally:
         subprocess.run(["umount", disk], check=True)
 
