@@ -31,6 +31,13 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
+/* 1 for a shadow, one in the making, and what is known of a URL: a directory that the user named may hold more. */
+static int is_ours(const char *name)
+{
+    return xh_store_is_name(name, 's') || xh_store_is_name(name, 't') || xh_store_is_name(name, 'u') ||
+           xh_store_is_name(name, 'n');
+}
+
 /* Does the same for one layout. */
 static uint64_t used_in(int base, const char *place, ino_t skip)
 {
@@ -38,7 +45,8 @@ static uint64_t used_in(int base, const char *place, ino_t skip)
     DIR *d = xh_directory_list(base, place);
     struct stat st;
     for (struct dirent *e; d && (e = readdir(d));)
-        if (e->d_ino != skip && fstatat(xh_list_fd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        if (e->d_ino != skip && is_ours(e->d_name) &&
+            fstatat(xh_list_fd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
             sum += (uint64_t)st.st_blocks * 512;
     if (d)
         closedir(d);

@@ -10,8 +10,8 @@ uint64_t xh_budget_memory(void);
  * most half of the file system's free space; |on_disk|: a quarter of that space. |used_bytes| of the directory count as
  * free. */
 uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes, int on_disk);
-/* Returns the bytes that all files of the directory and of the other layouts' take, except the file with inode
- * |skip| (0: none). */
+/* Returns the bytes that all shadows, and what is known of URLs, take in the directory and those of the other layouts,
+ * except the file with inode |skip| (0: none). */
 uint64_t xh_budget_used(int dirfd, ino_t skip, int on_disk);
 /* Measures the bytes that are taken, and returns them. This process's claims in flight are included. Looks through
  * the whole directory if |scan| is set or a scan is due. */

@@ -1244,6 +1244,25 @@ Test(page, abandoned_bytes_are_given_back)
     xh_shadow_close(s);
 }
 
+/* A directory that the user named may hold data of the user's own. */
+Test(page, other_files_in_the_directory_take_nothing_of_the_budget)
+{
+    static char bytes[4 << 20];
+    char path[300];
+    snprintf(path, sizeof path, "%s/data.bin", dir);
+    memset(bytes, 1, sizeof bytes);
+    mkdir(dir, 0700);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    cr_assert_eq(write(fd, bytes, sizeof bytes), (ssize_t)sizeof bytes);
+    close(fd);
+    opt.shadow_budget_bytes = 4u << 20;
+    struct xh_shadow *s = open_shadow(4000 * PAGE);
+    for (uint64_t i = 0; i < 800; i++)
+        put(s, i, 0);
+    cr_expect_geq(count_ready(s, 0, 800), 700, "%d", (int)count_ready(s, 0, 800));
+    xh_shadow_close(s);
+}
+
 Test(page, many_open_shadows_come_to_equal_shares)
 {
     enum { FILES = 5, PAGES_EACH = 1000 };
