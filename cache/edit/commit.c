@@ -50,26 +50,43 @@ static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct 
     return rc;
 }
 
-/* Continues with the new version. Returns 0 or a negative code. */
-static int reopen(struct xh_edit *e, struct xh_err *err)
+static void close_below(struct xh_edit *e)
 {
-    struct xh_overlay *v = e->overlay;
     if (e->file)
         xh_cache_close(e->file);
     e->file = NULL;
+}
+
+/* Opens the version below. Returns 0 or a negative code. */
+static int open_below(struct xh_edit *e, struct xh_err *err)
+{
+    close_below(e);
     int rc = xh_cache_open_part(e->url, &e->opt, &e->account, &e->file, err);
-    if (rc)
+    if (rc || xh_dav_is_same(xh_cache_validator(e->file), e->overlay->base_version))
         return rc;
-    if (xh_dav_is_same(xh_cache_validator(e->file), v->base_version)) {
-        v->base_limit = v->size; /* bytes in neither set are zero there too */
-        return 0;
-    }
-    xh_cache_close(e->file);
-    e->file = NULL;
+    close_below(e);
     return xh_err_set(err, XH_E_CHANGED, 0,
                       "%.200s: what was written is at the server, and was changed there since by somebody else: "
                       "close the file and open it again",
                       xh_dav_shown(e->dav));
+}
+
+/* Continues with the new version. Returns 0 or a negative code. */
+static int reopen(struct xh_edit *e, struct xh_err *err)
+{
+    int rc = open_below(e, err);
+    if (rc == 0)
+        e->overlay->base_limit = e->overlay->size; /* bytes in neither set are zero there too */
+    return rc;
+}
+
+/* Opens the version below, which could not be opened behind the last commit. A version that is gone is left to the
+ * merge. Returns 0 or a negative code. */
+static int have_below(struct xh_edit *e, struct xh_err *err)
+{
+    int needs = !e->file && e->overlay->mode == XH_OVERLAY_EDIT && e->overlay->base_limit;
+    int rc = needs ? open_below(e, err) : 0;
+    return rc == XH_E_CHANGED || rc == XH_E_NOENT ? 0 : rc;
 }
 
 static int send_all(struct xh_edit *e, struct xh_err *err)
@@ -94,9 +111,11 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
     xh_cache_forget(e->url, &e->opt);
     xh_edit_tidy(e);
     rc = committed(e, &fresh, err);
-    if (rc == 0 && !e->closing)
-        rc = reopen(e, err);
-    return e->closing ? 0 : rc;
+    if (e->closing)
+        return 0;
+    if (rc)
+        close_below(e); /* it is no longer what is below */
+    return rc ? rc : reopen(e, err);
 }
 
 /* Notes that the file is to be sent, and sends it. */
@@ -140,6 +159,7 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
         rc = xh_edit_say_stale(e, err);
     if (clean && !e->broken)
         return rc; /* nothing was written; a file that was to be made was not */
+    rc = rc ? rc : have_below(e, err);
     if (rc == 0) {
         xh_edit_super(e);
         rc = xh_edit_differs(e, err);

@@ -973,6 +973,41 @@ assert commit(f) == 0    # a file that is at no URL""", url)
         assert len(list(p.root.glob("parts*.h5"))) > 2 and p.left() == []
 
 
+# --- a commit that is done, and whose version cannot be opened --------------------------------------
+
+def check_behind(tap, p):
+    plugin()
+    name = "behind.h5"
+    with tap.claim("behind: the new version cannot be opened behind a commit: closing sends what is written then"):
+        p.local("""
+            with h5py.File(url, "w") as f:
+                f["a"] = np.ones(1000, "i8"); f["b"] = np.arange(300000)""", p.root / name)
+        harness.age(p.root / name)
+        one = p.popen(COMMIT + """
+f = h5py.File(url, "r+"); a = f["a"]
+a[0] = 2
+print("go", flush=True); sys.stdin.readline()
+print(commit(f) < 0, flush=True); sys.stdin.readline()
+a[0] = 1
+f.close()""", f"{p.gate.url}/{name}", retries=0)
+        assert one.stdout.readline() == "go\n", one.stderr.read()
+        moved = []
+
+        def rule(n, method, path):
+            if method == "DELETE":
+                moved.append(n)
+            return 503 if method == "GET" and path.endswith(name) and moved else None
+        p.gate.arm(rule)
+        one.stdin.write("\n"), one.stdin.flush()
+        assert one.stdout.readline() == "True\n", one.stderr.read()
+        assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "2\n"
+        p.gate.arm(lambda *_: None)
+        _, err = one.communicate("\n", timeout=100)
+        got = p.local("print(h5py.File(url)['a'][0])", p.root / name)
+        assert one.returncode == 0 and got == "1\n" and p.left() == [], (one.returncode, got, err)
+        assert sum(method == "PUT" and "/data-" in path for method, path, *_ in p.gate.log) <= 2, p.gate.log
+
+
 def main():
     kind = sys.argv[1]
     words = sys.argv[2:]
@@ -981,7 +1016,7 @@ def main():
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_names, check_blind, check_way,
                       check_cached, check_foreign, check_moment, check_again, check_young, check_made, check_made_once,
-                      check_child, check_parts):
+                      check_child, check_parts, check_behind):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()
