@@ -22,5 +22,6 @@ int xh_cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t until_
 void xh_pause_ns(uint64_t ns)
 {
     struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-    nanosleep(&t, NULL);
+    while (nanosleep(&t, &t) < 0 && errno == EINTR)
+        ;
 }

@@ -15,7 +15,7 @@ void xh_cond_init(pthread_cond_t *c);
  * pthread_cond_wait. */
 int xh_cond_wait_until(pthread_cond_t *c, pthread_mutex_t *lock, uint64_t until_ns);
 
-/* Waits for |ns|; a signal may end it early. */
+/* Waits for |ns|, whatever signals come: a profiler's timer sends a thousand a second. */
 void xh_pause_ns(uint64_t ns);
 
 #endif

@@ -1008,6 +1008,21 @@ f.close()""", f"{p.gate.url}/{name}", retries=0)
         assert sum(method == "PUT" and "/data-" in path for method, path, *_ in p.gate.log) <= 2, p.gate.log
 
 
+# --- a program that gets many signals ---------------------------------------------------------------
+
+def check_signals(tap, p):
+    name = "signals.h5"
+    with tap.claim("signals: a file that was changed just now is changed again, whatever signals come"):
+        p.good("""
+            import signal
+            signal.signal(signal.SIGALRM, lambda *_: None)
+            signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+            for mode in "w", "r+", "r+":
+                with h5py.File(url, mode) as f:
+                    f.require_dataset("a", (1000,), "i8")[5] = len(mode)""", f"{p.server.url}/{name}")
+        assert p.local("print(h5py.File(url)['a'][5])", p.root / name) == "2\n"
+
+
 def main():
     kind = sys.argv[1]
     words = sys.argv[2:]
@@ -1016,7 +1031,8 @@ def main():
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_names, check_blind, check_way,
                       check_cached, check_foreign, check_moment, check_again, check_young, check_made, check_made_once,
-                      check_child, check_parts, check_behind):
+                      check_child, check_parts, check_behind,
+                      check_signals):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

@@ -1,6 +1,8 @@
 /* Waits on a machine whose wall clock is set back while they last: they take as long as before. */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,4 +64,23 @@ Test(waits, a_wait_ends_at_its_time, .timeout = 20)
         ;
     cr_assert_geq(xh_now_ns(), until);
     pthread_mutex_unlock(&lock);
+}
+
+static void nothing(int sig)
+{
+    (void)sig;
+}
+
+/* A profiler's timer, or a program that gets many signals. */
+Test(waits, a_pause_lasts_though_signals_come, .timeout = 20)
+{
+    struct sigaction act = {.sa_handler = nothing};
+    struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    sigaction(SIGALRM, &act, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    uint64_t begun = xh_now_ns();
+    xh_pause_ns(30000000);
+    uint64_t lasted = xh_now_ns() - begun;
+    setitimer(ITIMER_REAL, &never, NULL);
+    cr_expect_geq(lasted, 30000000u);
 }
