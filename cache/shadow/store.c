@@ -201,7 +201,7 @@ static int fill_new(int fd, const struct xh_layout_head *h)
 {
     if (!xh_store_may_write(h->file_bytes))
         return -1;
-    if (ftruncate(fd, (off_t)h->file_bytes) < 0 || fallocate(fd, 0, 0, h->header_bytes) < 0)
+    if (ftruncate(fd, (off_t)h->file_bytes) < 0 || xh_retry(fallocate(fd, 0, 0, h->header_bytes)) < 0)
         return -1;
     return xh_write_at(fd, h, sizeof *h, 0);
 }
@@ -251,7 +251,7 @@ static enum attached open_existing(struct xh_shadow *s)
         goto out;
     /* A store into a hole could raise SIGBUS. */
     rc = FAILED;
-    if (fallocate(fd, 0, 0, h->header_bytes) < 0 || !xh_store_may_write(h->file_bytes))
+    if (xh_retry(fallocate(fd, 0, 0, h->header_bytes)) < 0 || !xh_store_may_write(h->file_bytes))
         goto out;
     if (!s->visitor)
         (void)!futimens(fd, NULL); /* the time of last use: shadows are dropped in that order */

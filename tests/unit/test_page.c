@@ -1,6 +1,7 @@
 /* The shadow, one process or a few: words, files, budget, hints. Races: tests/multiproc.
  * Helper processes report through pipes and then stand still until killed. */
 #include <criterion/criterion.h>
+#include <errno.h>
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -1137,6 +1138,32 @@ Test(page, a_process_that_may_write_no_files_is_not_killed_for_it)
         waitpid(pid, &status, 0);
         cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "limit %lu: status %x", (unsigned long)limits[i],
                   status);
+    }
+}
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+/* Linux before 6.0 ends a fallocate on tmpfs where a signal is pending. */
+static int interrupted;
+
+int fallocate(int fd, int mode, off_t off, off_t len)
+{
+    if (interrupted) {
+        interrupted--;
+        errno = EINTR;
+        return -1;
+    }
+    return (int)syscall(SYS_fallocate, fd, mode, off, len);
+}
+
+Test(page, a_signal_while_a_shadow_is_opened_or_made_does_not_make_it_private)
+{
+    for (int round = 0; round < 2; round++) {
+        interrupted = 1;
+        struct xh_shadow *s = open_shadow(10 * PAGE);
+        cr_expect_not(xh_shadow_private(s), "round %d", round);
+        cr_expect_eq(interrupted, 0);
+        xh_shadow_close(s);
     }
 }
 
