@@ -586,11 +586,70 @@ def the_tool(room, tap):
             assert "damaged" not in out and "cut" not in out, out
         assert tool("--body=zstd", room.file)[0] == 0 and tool("--check", "--body", room.file)[0] == 0
         assert not list(room.root.glob(".*.part")), list(room.root.iterdir())
+    with tap.claim("who may read the file may read what lies beside it, and nobody else: group, list, by root the owner"):
+        its_rights(room)
     with tap.claim("--remove --body removes the bodies alone, --remove all"):
         assert tool("--remove", "--body", room.root)[0] == 0 and not list(room.root.glob("*" + SUFFIX))
         assert len(list(room.root.glob("*.xhmeta"))) == 2
         assert tool("--remove", room.root)[0] == 0 and not list(room.root.glob("*.xhmeta"))
         assert tool("--body=gzip", room.file)[0] == 2
+
+
+def rights(path):
+    st, name = path.stat(), "system.posix_acl_access"
+    return st.st_uid, st.st_gid, oct(st.st_mode), os.getxattr(path, name) if name in os.listxattr(path) else None
+
+
+def acl(*entries):
+    """A list of users and groups, as Linux keeps it: (kind, rights, number)."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in entries)
+
+
+def its_rights(room):
+    nobody = 2**32 - 1
+    listed = acl((1, 6, nobody), (2, 4, os.getuid()), (4, 0, nobody), (16, 4, nobody), (32, 0, nobody))
+    was, beside = room.file.stat(), (room.body(), pathlib.Path(f"{room.file}.xhmeta"))
+    other = os.getgid()
+    with contextlib.suppress(OSError):  # where we may
+        os.chown(room.file, 1234, 4321)
+    room.file.chmod(0o640)
+    part = room.root / f".{room.file.name}{SUFFIX}.part"
+    for i, change in enumerate((None, listed)):
+        if change:
+            try:
+                os.setxattr(room.file, "system.posix_acl_access", change)
+            except OSError:  # a file system without such lists
+                break
+        os.utime(room.file, (1e9 + i, 1e9 + i))
+        (room.root / "other").write_text("not the publisher's alone")
+        os.link(room.root / "other", part)
+        status, out, err = tool("--body=zstd", room.file)
+        assert status == 0 and (room.root / "other").read_text() == "not the publisher's alone", out + err
+        assert [rights(path) for path in beside] == 2 * [rights(room.file)], (rights(room.file), *map(rights, beside))
+        (room.root / "other").unlink()
+    with contextlib.suppress(OSError):
+        os.removexattr(room.file, "system.posix_acl_access")
+    with contextlib.suppress(OSError):
+        os.chown(room.file, was.st_uid, other)
+    room.file.chmod(was.st_mode & 0o777)
+
+
+def a_change_within_the_second_of_the_last_one_shows(room):
+    """A script writes a file, publishes it, and writes to it again, all in one second: readers see dates to the second."""
+    path = room.make("second", "plain")
+    data = path.read_bytes()
+    while time.time() % 1 > 0.3:
+        time.sleep(0.01)
+    path.write_bytes(data)
+    assert tool("--body=zstd", path)[0] == 0 and room.body("second").exists()
+    with open(path, "r+b") as f:
+        f.seek(-1000000, os.SEEK_END)
+        f.write(bytes([1]) * 1000)
+    now = room.local("second")
+    got, err = room.read("second", log="read")
+    assert now != room.sums["second"] and got == now and "newer or older" in err, err
+    tool("--remove", path)
+    path.unlink()
 
 
 def main():
@@ -604,7 +663,7 @@ def main():
                      (what_is_read_comes_through_it, its_pages_stay, many_processes_share_it,
                       small_reads_take_the_smaller_way,
                       auto_leaves_it_where_the_link_is_fast, auto_takes_it_where_the_link_is_slow, a_child_reads_on,
-                      a_changed_file)
+                      a_changed_file, a_change_within_the_second_of_the_last_one_shows)
             for claim in claims:
                 tool("--remove", root)
                 with tap.claim(claim.__name__.replace("_", " ")):

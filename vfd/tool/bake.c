@@ -240,7 +240,7 @@ static int place(const struct xh_place *n, const struct image *m, const struct s
     xh_metaimage_put_head(&m->head, head);
     int wrote = xh_write(fd, head, sizeof head) == 0 && xh_write(fd, m->index, m->head.index_bytes) == 0 &&
                 xh_write(fd, m->packed, m->packed_len) == 0;
-    return xh_place_done(n, fd, st, wrote, out);
+    return xh_place_done(n, fd, m->fd, st, wrote, out);
 }
 
 /* ---- is it there? ------------------------------------------------------------------------------- */
@@ -339,7 +339,7 @@ void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_ba
     if (m.fd < 0)
         goto out;
     beside_open(&n, &st, &b, out);
-    if (out->as == XH_BAKED_FRESH && !dry)
+    if ((out->as == XH_BAKED_FRESH && !dry) || (!dry && xh_place_settle(m.fd, &st, out) != 0))
         goto out;
     if (xh_survey_walk(&s, path, o, &err) != 0) {
         xh_baked_tell(out, XH_BAKED_FAILED, "%s", err.text);

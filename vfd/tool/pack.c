@@ -399,7 +399,7 @@ static void make(const char *path, int fd, const struct xh_place *n, const struc
     if (wrote && (double)h.file_bytes < XH_PACK_WORTH_RATIO * (double)h.sidecar_bytes)
         wrote = xh_baked_say(out, XH_BAKED_SKIPPED, "it packs less than %.1f times, though samples of it did not",
                              XH_PACK_WORTH_RATIO) == 0;
-    if (xh_place_done(n, to, st, wrote, out) == 0) {
+    if (xh_place_done(n, to, fd, st, wrote, out) == 0) {
         out->sidecar_bytes = h.sidecar_bytes;
         describe(out, &w);
     }
@@ -424,7 +424,8 @@ static void see_to(const char *path, int checks, int codec, int dry, int threads
         body_open(&n, &st, &b, out);
         if (checks && out->as == XH_BAKED_FRESH && b.read)
             compare(fd, &b, done, out);
-        else if (!checks && (out->as != XH_BAKED_FRESH || dry || !is_packed_so(&b, codec)))
+        else if (!checks && (out->as != XH_BAKED_FRESH || dry || !is_packed_so(&b, codec)) &&
+                 (dry || xh_place_settle(fd, &st, out) == 0))
             make(path, fd, &n, &st, codec, dry, threads, done, out);
         body_close(&b);
         close(fd);

@@ -7,7 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
+
+#define ACL "system.posix_acl_access"
+#define ACL_BYTES 4096 /* of 500 entries; ext4's own limit is less */
+#define AHEAD_MOST_S 5 /* a file server's clock may be ahead of ours by so much; a later date was set by somebody */
+#define LOOK_EVERY_NS 20000000
+#define LOOKS_MOST 500
 
 static int names_of(const char *path, const char *suffix, struct xh_place *n)
 {
@@ -30,7 +38,8 @@ void xh_place_free(struct xh_place *n)
     free(n->part);
 }
 
-/* Opens and locks the temporary file, and makes sure that the name still belongs to it. Returns a descriptor or -1. */
+/* Opens and locks the temporary file, and makes sure that the name still belongs to it. One of another user, or with
+ * another name beside it, is replaced: what is written there would be somebody else's. Returns a descriptor or -1. */
 static int open_part(const char *part)
 {
     struct stat now, mine;
@@ -38,16 +47,20 @@ static int open_part(const char *part)
         int fd = open(part, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
         if (fd < 0)
             return -1;
-        if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &mine) == 0 && lstat(part, &now) == 0 &&
-            now.st_ino == mine.st_ino && now.st_dev == mine.st_dev && S_ISREG(mine.st_mode))
-            return fd;
-        int busy = errno == EWOULDBLOCK;
+        int locked = flock(fd, LOCK_EX | LOCK_NB) == 0, busy = !locked && errno == EWOULDBLOCK;
+        if (locked && fstat(fd, &mine) == 0 && lstat(part, &now) == 0 && now.st_ino == mine.st_ino &&
+            now.st_dev == mine.st_dev && S_ISREG(mine.st_mode)) {
+            if (mine.st_uid == geteuid() && mine.st_nlink == 1)
+                return fd;
+            unlink(part);
+        }
         close(fd);
         if (busy) {
             errno = EWOULDBLOCK;
             return -1;
         }
     }
+    errno = EPERM;
     return -1;
 }
 
@@ -75,11 +88,40 @@ int xh_place_part(const struct xh_place *n, struct xh_baked *out)
     return -1;
 }
 
-int xh_place_done(const struct xh_place *n, int fd, const struct stat *original, int wrote, struct xh_baked *out)
+/* Gives the original's list of users and groups, or takes the one away that the directory gave. */
+static int give_list(int fd, int original)
+{
+    char list[ACL_BYTES];
+    ssize_t len = fgetxattr(original, ACL, list, sizeof list);
+    if (len >= 0)
+        return fsetxattr(fd, ACL, list, (size_t)len, 0);
+    if (errno != ENODATA && errno != ENOTSUP)
+        return -1;
+    return fremovexattr(fd, ACL) == 0 || errno == ENODATA || errno == ENOTSUP ? 0 : -1;
+}
+
+/* Those who may read the original may read what lies beside it, and nobody else: it holds the same. So a group's rights
+ * are of no use without the group. Root gives the owner, too. Returns 0, or -1 with |out| or errno set. */
+static int give_rights(int fd, int original, const struct stat *st, struct xh_baked *out)
+{
+    struct stat mine;
+    unsigned group = st->st_mode >> 3 & 6, others = st->st_mode & 6;
+    if (fstat(fd, &mine) != 0)
+        return -1;
+    if ((mine.st_gid != st->st_gid || (geteuid() == 0 && mine.st_uid != st->st_uid)) &&
+        fchown(fd, geteuid() == 0 ? st->st_uid : (uid_t)-1, st->st_gid) != 0 && (group & ~others))
+        return xh_baked_say(out, XH_BAKED_FAILED,
+                            "the file's group may read it, and what lies beside it cannot be given to that group (%s): "
+                            "publish it as a member of the group",
+                            strerror(errno));
+    return fchmod(fd, st->st_mode & 0666) == 0 ? give_list(fd, original) : -1;
+}
+
+int xh_place_done(const struct xh_place *n, int fd, int from, const struct stat *original, int wrote,
+                  struct xh_baked *out)
 {
     int rc = -1;
-    /* With the original's read and write permissions. */
-    if (wrote && fchmod(fd, original->st_mode & 0666) == 0 && fsync(fd) == 0 && rename(n->part, n->sidecar) == 0)
+    if (wrote && give_rights(fd, from, original, out) == 0 && fsync(fd) == 0 && rename(n->part, n->sidecar) == 0)
         rc = 0;
     if (rc) {
         if (out->as != XH_BAKED_FAILED && out->as != XH_BAKED_SKIPPED)
@@ -104,6 +146,22 @@ int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct
     }
     close(fd);
     return xh_baked_say(out, XH_BAKED_FAILED, "it is no regular file");
+}
+
+int xh_place_settle(int fd, struct stat *st, struct xh_baked *out)
+{
+    static const struct timespec pause = {.tv_nsec = LOOK_EVERY_NS};
+    for (int looks = 0; looks < LOOKS_MOST; looks++) {
+        time_t now = time(NULL); /* the kernel dates files by the same clock */
+        if (st->st_mtim.tv_sec < now || st->st_mtim.tv_sec - now > AHEAD_MOST_S) {
+            out->file_bytes = (uint64_t)st->st_size;
+            return 0;
+        }
+        nanosleep(&pause, NULL);
+        if (fstat(fd, st) != 0)
+            return xh_baked_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
+    }
+    return xh_baked_say(out, XH_BAKED_FAILED, "somebody is writing to it: publish it when it is whole");
 }
 
 int xh_place_is_changed(const char *path, const struct stat *was)

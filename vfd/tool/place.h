@@ -22,15 +22,21 @@ struct xh_place {
 int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct stat *st, struct xh_baked *out);
 void xh_place_free(struct xh_place *n);
 
+/* Waits until the second of the file's last change is over, a second mostly, and sets |*st| anew: readers see dates to
+ * the second, so a change within that second would not show. A file whose date lies far ahead is not waited for.
+ * Returns 0, or -1 with |out| set: it changes on and on. */
+int xh_place_settle(int fd, struct stat *st, struct xh_baked *out);
+
 /* Returns 1 when |path| is no longer the file |was|. */
 int xh_place_is_changed(const char *path, const struct stat *was);
 
 /* Opens the temporary file, empty and locked. Returns a descriptor, or -1 with |out| set. */
 int xh_place_part(const struct xh_place *n, struct xh_baked *out);
 
-/* Ends writing. |wrote|: gives the file its final name and the original's permissions; else removes it. Closes |fd|.
- * Returns 0, or -1 with |out| set. */
-int xh_place_done(const struct xh_place *n, int fd, const struct stat *original, int wrote, struct xh_baked *out);
+/* Ends writing. |wrote|: gives the file its final name and the rights of the original, which |from| has open: mode,
+ * group and list, by root the owner, too; else removes it. Closes |fd|. Returns 0, or -1 with |out| set. */
+int xh_place_done(const struct xh_place *n, int fd, int from, const struct stat *original, int wrote,
+                  struct xh_baked *out);
 
 /* Removes the sidecar of |path|, and what a killed publisher left. */
 void xh_place_remove(const char *path, const char *suffix, struct xh_baked *out);
