@@ -1,6 +1,8 @@
 /* multipart/byteranges as an incremental state machine. See response.h.
  *
- * Invariants: in XH_MP_DATA left_bytes > 0, and only so many bytes are handed over;
+ * Invariants: in XH_MP_DATA left_bytes > 0, and only so many bytes are handed over; what
+ * may be the beginning of a delimiter is held until it is known that it is none, or that
+ * the delimiter stands behind it;
  * a line is looked at only when it is whole and shorter than the line buffer; the number
  * of lines in a state is bounded, so that a hostile reply cannot feed headers for ever. */
 #include "response.h"
@@ -12,14 +14,15 @@
 
 void xh_multipart_init(struct xh_multipart *m, const char *boundary)
 {
-    size_t n = strnlen(boundary, sizeof m->boundary - 1);
+    size_t n = strnlen(boundary, XH_BOUNDARY_BYTES - 1);
     m->state = XH_MP_PREAMBLE;
     m->range = (struct xh_content_range){0};
     m->off = m->left_bytes = 0;
     m->lines = 0;
-    m->line_bytes = 0;
-    memcpy(m->boundary, boundary, n);
-    m->boundary[n] = '\0';
+    m->line_bytes = m->held_bytes = 0;
+    memcpy(m->end, "\n--", 3);
+    memcpy(m->end + 3, boundary, n);
+    m->end[3 + n] = '\0';
 }
 
 static void enter(struct xh_multipart *m, enum xh_multipart_state state)
@@ -29,35 +32,100 @@ static void enter(struct xh_multipart *m, enum xh_multipart_state state)
     m->line_bytes = 0;
 }
 
-/* 0: not a delimiter, 1: a delimiter, 2: the close delimiter. */
+/* 0: not a delimiter, 1: a delimiter, 2: the close delimiter, behind which anything may stand. */
 static int delimiter(const struct xh_multipart *m)
 {
-    size_t n = strlen(m->boundary);
-    const char *p = m->line;
-    if (m->line_bytes < n + 2 || p[0] != '-' || p[1] != '-' || memcmp(p + 2, m->boundary, n) != 0)
+    size_t n = strlen(m->end + 1);
+    const char *p = m->line, *end = m->line + m->line_bytes;
+    if (m->line_bytes < n || memcmp(p, m->end + 1, n) != 0)
         return 0;
-    p += n + 2;
-    const char *end = m->line + m->line_bytes;
-    int closes = end - p >= 2 && p[0] == '-' && p[1] == '-';
-    if (closes)
-        p += 2;
+    p += n;
+    if (end - p >= 2 && p[0] == '-' && p[1] == '-')
+        return 2;
     while (p < end && (*p == ' ' || *p == '\t'))
         p++;
-    return p != end ? 0 : closes ? 2 : 1;
+    return p == end;
+}
+
+/* Hands over what was held: it is data. Returns what the sink returned. */
+static int release(struct xh_multipart *m, const struct xh_multipart_sink *sink)
+{
+    size_t n = m->held_bytes;
+    m->held_bytes = 0;
+    m->off += n;
+    return n ? sink->data(sink->ctx, m->off - n, (const uint8_t *)m->held, n) : 0;
+}
+
+/* 1 when |n| bytes at |p| are how a part's end may begin. */
+static int may_be_end(const struct xh_multipart *m, const char *p, size_t n)
+{
+    size_t cr = n && *p == '\r', most = strlen(m->end);
+    return n - cr <= most && memcmp(p + cr, m->end, n - cr) == 0;
+}
+
+/* How many of the last bytes of |p| may be how a part's end begins. Only its first two are ends of lines. */
+static size_t to_hold(const struct xh_multipart *m, const uint8_t *p, size_t n)
+{
+    size_t most = strlen(m->end), tail = n < most ? n : most;
+    const uint8_t *lf = memrchr(p + (n - tail), '\n', tail);
+    if (!lf || !may_be_end(m, (const char *)lf, (size_t)(p + n - lf)))
+        return n && p[n - 1] == '\r';
+    return (size_t)(p + n - lf) + (lf > p && lf[-1] == '\r');
+}
+
+/* |n| bytes of a part's data. Returns 0, -1: a delimiter is in it; or what the sink returned. */
+static int take_data(struct xh_multipart *m, const uint8_t *p, size_t n, const struct xh_multipart_sink *sink)
+{
+    size_t most = strlen(m->end);
+    while (n && m->held_bytes) {
+        m->held[m->held_bytes] = (char)*p;
+        if (!may_be_end(m, m->held, m->held_bytes + 1)) {
+            int rc = release(m, sink);
+            if (rc)
+                return rc;
+            break;
+        }
+        m->held_bytes++;
+        p++;
+        n--;
+        if (m->held_bytes - (m->held[0] == '\r') == most)
+            return -1;
+    }
+    if (n == 0)
+        return 0;
+    if (memmem(p, n, m->end, most))
+        return -1;
+    size_t hold = to_hold(m, p, n);
+    memcpy(m->held, p + n - hold, hold);
+    m->held_bytes = hold;
+    m->off += n - hold;
+    return n > hold ? sink->data(sink->ctx, m->off - (n - hold), p, n - hold) : 0;
+}
+
+/* 1 when a line behind a part, with a delimiter as |d| says, shows that the part was longer or shorter than its
+ * Content-Range said: by the end of a line, too, or by its first half. |cr|: the line ended in CR LF. */
+static int is_misplaced(const struct xh_multipart *m, int d, int cr)
+{
+    if (m->lines == 1 && m->line_bytes == 0 && !cr && m->crlf && m->held_bytes == 1 && m->held[0] == '\r')
+        return 1;
+    return d ? m->lines == 1 : m->line_bytes > 0;
 }
 
 /* A whole line outside the data. Returns 0, -1, or what the sink returned. */
 static int take_line(struct xh_multipart *m, const struct xh_multipart_sink *sink)
 {
     static const char name[] = "content-range:";
-    if (m->line_bytes > 0 && m->line[m->line_bytes - 1] == '\r')
-        m->line_bytes--;
+    int cr = m->line_bytes > 0 && m->line[m->line_bytes - 1] == '\r';
+    m->line_bytes -= (size_t)cr;
     if (++m->lines > LINES_MAX)
         return -1;
     if (m->state != XH_MP_HEADERS) {
         int d = delimiter(m);
-        if (d == 0 && m->state == XH_MP_BETWEEN && m->line_bytes > 0)
-            return -1; /* the part was longer than its Content-Range said */
+        if (m->state == XH_MP_BETWEEN && is_misplaced(m, d, cr))
+            return -1;
+        int rc = d ? release(m, sink) : 0;
+        if (rc)
+            return rc;
         if (d == 2)
             enter(m, XH_MP_END);
         else if (d == 1) {
@@ -77,6 +145,7 @@ static int take_line(struct xh_multipart *m, const struct xh_multipart_sink *sin
         return -1;
     m->off = m->range.first;
     m->left_bytes = m->range.last - m->range.first + 1; /* both below 2^63: no wrap */
+    m->crlf = cr;
     enter(m, XH_MP_DATA);
     return sink->part(sink->ctx, &m->range);
 }
@@ -93,12 +162,10 @@ int xh_multipart_feed(struct xh_multipart *m, const uint8_t *p, size_t len, cons
         if (m->state == XH_MP_DATA) {
             if (n > m->left_bytes)
                 n = (size_t)m->left_bytes;
-            uint64_t off = m->off;
-            m->off += n;
             m->left_bytes -= n;
             if (m->left_bytes == 0)
                 enter(m, XH_MP_BETWEEN);
-            rc = sink->data(sink->ctx, off, p, n);
+            rc = take_data(m, p, n, sink);
         } else {
             const uint8_t *lf = memchr(p, '\n', len);
             size_t body = lf ? (size_t)(lf - p) : len;
@@ -109,7 +176,8 @@ int xh_multipart_feed(struct xh_multipart *m, const uint8_t *p, size_t len, cons
             }
             memcpy(m->line + m->line_bytes, p, body);
             m->line_bytes += body;
-            if (lf) {
+            /* Behind the close delimiter no line need end. */
+            if (lf || (m->state == XH_MP_BETWEEN && delimiter(m) == 2)) {
                 rc = take_line(m, sink);
                 m->line_bytes = 0;
             }

@@ -103,9 +103,12 @@ struct xh_multipart {
     struct xh_content_range range; /* of the part at hand */
     uint64_t off, left_bytes;      /* where the next byte of data belongs; what remains */
     unsigned lines;                /* lines seen in this state, bounded */
+    int crlf;                      /* 1: the lines of the part's headers end in CR LF */
     size_t line_bytes;
     char line[1024];
-    char boundary[XH_BOUNDARY_BYTES];
+    char end[XH_BOUNDARY_BYTES + 3]; /* what a part ends with: "\n--boundary"; a CR may stand before it */
+    size_t held_bytes;
+    char held[XH_BOUNDARY_BYTES + 4]; /* the last bytes of data, which may be the beginning of that */
 };
 
 /* What the parser hands over. Either may return non-zero to stop: feed returns that. */
@@ -118,7 +121,8 @@ struct xh_multipart_sink {
 void xh_multipart_init(struct xh_multipart *m, const char *boundary);
 
 /* Feeds bytes split anywhere. Returns 0, -1 when they are not a multipart, or what the
- * sink returned. */
+ * sink returned. A delimiter within a part is an error, and no byte of it is handed over: the
+ * part is shorter than it says. */
 int xh_multipart_feed(struct xh_multipart *m, const uint8_t *p, size_t len, const struct xh_multipart_sink *sink);
 
 /* ---- PROPFIND */

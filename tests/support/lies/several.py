@@ -73,6 +73,24 @@ def cut(r, reply):
     reply.set_body(reply.body[:len(reply.body) - (b - a + 1) // 2])
 
 
+def shorter(reply, r, lacks):
+    a, b = r.ranges[0]
+    whole = part(r.data, a, b)
+    multipart(reply, [whole[:len(whole) - lacks]] + [part(r.data, *span) for span in r.ranges[1:]])
+
+
+@on_several("multipart-short-part")
+def short_part(r, reply):
+    """The first part is nine bytes shorter than it says: if it is believed, the next delimiter begins in it."""
+    shorter(reply, r, 9)
+
+
+@on_several("multipart-shorter-part")
+def shorter_part(r, reply):
+    """The same, by the two bytes of the line's end behind it."""
+    shorter(reply, r, 2)
+
+
 @fault("multipart-endless")
 def endless_multipart(r):
     """The first part again and again."""
