@@ -380,6 +380,7 @@ def the_tool(room, tap):
         assert status == 0 and not made() and len(list(below.glob("*.h5"))) == 3, out + err
     with tap.claim("wrong usage is told"):
         assert tool()[0] == 2 and tool("--check", "--remove", below)[0] == 2 and tool("--jobs")[0] == 2
+        assert tool("--jobs", "all", below)[0] == 2 and tool("--jobs", "0", below)[0] == 2
         assert tool(below / "not-there.h5")[0] == 3 and tool(below / "notes.txt")[0] == 3
 
 

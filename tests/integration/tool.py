@@ -205,6 +205,15 @@ def looks(tap, b):
         assert o["/large"]["type"] == "float32" and o["/large"]["filters"] == "shuffle gzip-4" and o["/names"]["type"] == "string"
         assert o["/entry/data/soft"]["target"] == "/tiny" and o["/entry/data/abroad"]["target"] == "other.h5: /x"
         assert o["/type"]["kind"] == "type" and o["/entry/data/\u00e4\nb"]["shape"] == []
+    with tap.claim("ls shows where a link leads without the user name and the query of a URL"):
+        status, _, err = harness.run([harness.DATA_PYTHON, "-c",
+                                      "import h5py, sys\nwith h5py.File(sys.argv[1], 'w') as f:\n"
+                                      "    f['a'] = h5py.ExternalLink('https://me:secret@host/x.h5?sig=secret', '/y')",
+                                      f"{b.data}/linked.h5"], harness.clean_env())
+        assert status == 0, err
+        out, err = b.tool("ls", b.url("linked.h5"))
+        assert "/a -> https://host/x.h5: /y" in out and "secret" not in out + err, out + err
+        assert "secret" not in b.tool("ls", b.url("linked.h5"), "--json")[0]
     with tap.claim("ls of a path lists that alone, and control characters of names stay away from the terminal"):
         out, _ = b.tool("ls", b.url("sample.h5"), "entry/data")
         assert [line.split()[1] for line in out.splitlines()] == ["/entry/data", "/entry/data/abroad",
@@ -252,6 +261,7 @@ def fetches(tap, b, server):
                                  ("fifo", ["--force"], "no regular file"), ("to-fifo", ["--force"], "no regular file"),
                                  ("/dev/null", [], "no regular file"), ("to-nothing", [], "--force")]:
             assert why in b.tool("get", b.url("images.h5"), "-o", name, *words, want=3)[1], name
+        assert "names no file" in b.tool("get", b.url("images.h5"), "-o", "", want=2)[1]
         assert server.requests()[1] == before and stat.S_ISFIFO(os.stat(b.directory / "to-fifo").st_mode)
         for name in "dir", "fifo", "to-nothing":
             assert not b.parts(name)

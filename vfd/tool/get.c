@@ -330,6 +330,8 @@ int xh_tool_get(int argc, char **argv, const struct xh_options *o)
         d.to = own;
     else if (!d.to)
         return xh_tool_usage(command, "the URL ends without the name of a file: say with -o where to");
+    if (!*d.to)
+        return xh_tool_usage(command, "-o names no file");
     if (strcmp(d.to, "-") == 0) {
         d.to = NULL;
         if (isatty(STDOUT_FILENO))

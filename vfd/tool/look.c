@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../cache/cache.h"
+#include "../../cache/base/err.h"
 #include "../../cache/base/now.h"
 #include "../../cache/base/table.h"
 #include "../xhdf5.h"
@@ -341,7 +343,7 @@ static herr_t on_object(hid_t at, const char *name, const H5O_info2_t *info, voi
     return rc;
 }
 
-/* Returns the target of a soft or external link, or NULL. Owns: free(). */
+/* Returns the target of a soft or external link, a URL without user name and query, or NULL. Owns: free(). */
 static char *target_of(hid_t at, const char *name, const H5L_info2_t *info)
 {
     const char *file, *path;
@@ -352,9 +354,13 @@ static char *target_of(hid_t at, const char *name, const H5L_info2_t *info)
     }
     if (info->type == H5L_TYPE_SOFT)
         return value;
-    if (H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &path) < 0 ||
-        asprintf(&target, "%s: %s", file, path) < 0)
+    int known = H5Lunpack_elink_val(value, info->u.val_size, NULL, &file, &path) >= 0;
+    char *shown = known ? strdup(file) : NULL;
+    if (shown && xh_cache_is_url(file))
+        xh_url_shown(file, shown, strlen(file) + 1);
+    if (!shown || asprintf(&target, "%s: %s", shown, path) < 0)
         target = NULL;
+    free(shown);
     free(value);
     return target;
 }

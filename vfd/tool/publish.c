@@ -363,8 +363,11 @@ int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
         return xh_tool_usage(command, "--check, --remove and --dry-run exclude each other");
     if (optind == argc)
         return xh_tool_usage(command, "a file or directory is missing");
+    char *end = "";
+    w.jobs = jobs ? (int)strtol(jobs, &end, 10) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (jobs && (*end || w.jobs < 1))
+        return xh_tool_usage(command, "--jobs takes a number from 1 on");
     w.verb = check ? CHECK : removes ? REMOVE : dry ? DRY : MAKE;
-    w.jobs = jobs ? atoi(jobs) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     w.jobs = w.jobs < 1 ? 1 : w.jobs > WORKERS_MOST ? WORKERS_MOST : w.jobs;
     code = collect(&w, argv + optind);
     if (w.n) {
