@@ -79,6 +79,8 @@ def open(name: Union[str, bytes, os.PathLike[str]], mode: str = "r", **options: 
     """
     _with_h5py()
     import h5py
+    if "\0" in os.fsdecode(name):  # h5py would open the name before it
+        raise ValueError("embedded null byte")
     return h5py.File(name, mode, driver="xhdf5", **options)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import operator
 import os
 import threading
 import weakref
@@ -114,7 +115,7 @@ class File(io.RawIOBase):
         self._checkClosed()
         if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
             raise ValueError(f"whence is 0, 1 or 2, not {whence}")
-        at = offset + (self._at if whence == io.SEEK_CUR else self.size if whence == io.SEEK_END else 0)
+        at = operator.index(offset) + (self._at if whence == io.SEEK_CUR else self.size if whence == io.SEEK_END else 0)
         if at < 0:
             raise ValueError(f"there is no position {at}")
         self._at = at

@@ -39,6 +39,15 @@ class Xhdf5FileSystem(ChainedFileSystem):
         with self._open(path) as f:
             return {"name": path, "size": f.size, "type": "file"}
 
+    def exists(self, path: str, **kwds: Any) -> bool:
+        """fsspec's own takes every error for "no": a server that does not answer, or refuses, says nothing of that."""
+        try:
+            return bool(self.info(path))
+        except FileNotFoundError:
+            return False
+
+    isfile = exists
+
     def cat_ranges(self, paths: list[str], starts: Any, ends: Any, max_gap: Any = None, on_error: str = "return",
                    **kwds: Any) -> list[Any]:
         """The ranges of one file are fetched together."""

@@ -34,6 +34,7 @@ def register() -> None:
         _default.defaults[:] = [] if os.environ.get("HDF5_PLUGIN_PATH") else plugin_dirs
     h5py.register_driver("xhdf5", _set_fapl)
     guard_with()
+    guard_repr()
 
 
 # ---- enable(): h5py.File, h5f.open and h5f.create without driver=
@@ -249,3 +250,22 @@ def guard_with() -> None:
 
     leave.xhdf5 = plain  # type: ignore[attr-defined]
     h5py.File.__exit__ = leave
+
+
+def guard_repr() -> None:
+    """From now on a file at a URL is shown without the URL's query, which may be a signature: a notebook shows, and keeps,
+    what a cell ends with."""
+    plain = h5py.File.__repr__
+    if hasattr(plain, "xhdf5"):
+        return
+
+    @functools.wraps(plain)
+    def text(self: h5py.File) -> str:
+        with phil:
+            if not self or not is_url(self.filename):
+                return cast(str, plain(self))
+            url = shown(self.filename)[1:-1]
+            return f'<HDF5 file "{os.path.basename(url) or url}" (mode {self.mode})>'
+
+    text.xhdf5 = plain  # type: ignore[attr-defined]
+    h5py.File.__repr__ = text

@@ -210,8 +210,14 @@ def bytes_file():
         assert io.BufferedReader(f, 65536).read() is not None
     raises(ValueError, ["closed"], f.read, 3)
     f.close()
-    with xhdf5.file(URL.replace("://", "://me:SECRET@") + "?sig=SECRET", **OPTIONS) as f:
+    secret = URL.replace("://", "://me:SECRET@") + "?sig=SECRET/SECRET"
+    with xhdf5.file(secret, **OPTIONS) as f:
         assert "SECRET" not in repr(f) and URL in repr(f), repr(f)
+    with xhdf5.open(secret, **OPTIONS) as f:
+        assert repr(f) == f'<HDF5 file "{os.path.basename(URL)}" (mode r)>', repr(f)
+    assert repr(f) == "<Closed HDF5 file>", repr(f)
+    with h5py.File(LOCAL) as f:
+        assert repr(f) == f'<HDF5 file "{os.path.basename(LOCAL)}" (mode r)>', repr(f)
     for name in (" https://me:SECRET@host/x.h5?sig=SECRET", "https//me:SECRET@host/x.h5",
                  "htps://me:SECRET@host/x?SECRET",
                  b"\x20https://me:SECRET@host/\xe9.h5", pathlib.Path("https://me:SECRET@host/x.h5")):
@@ -243,6 +249,8 @@ def bytes_file():
     with xhdf5.file(URL, **OPTIONS) as f:
         raises(ValueError, ["as many sizes"], f.read_ranges, [1], [])
         raises(ValueError, ["no position"], f.seek, -1)
+        raises(TypeError, ["float"], f.seek, 1.5)
+    raises(ValueError, ["null byte"], xhdf5.open, URL + "\0.h5", **OPTIONS)
 
 
 EXPECTING = """

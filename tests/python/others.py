@@ -279,6 +279,13 @@ def fsspec():
         assert f.read() == here.read_bytes()
     system, path = fs.core.url_to_fs(url)
     assert system.size(path) == here.stat().st_size and system.exists(path) and not system.exists(f"{SERVER}/none.nc")
+    nowhere = "https://127.0.0.1:1/x.nc"  # nobody answers: that is no word on the file
+    quick = fs.filesystem("xhdf5", retries=0)
+    for call in (quick.exists, quick.isfile):
+        try:
+            raise AssertionError(f"exists: {call(nowhere)}")
+        except OSError:
+            pass
     want = here.read_bytes()
     assert system.cat_ranges([path, path, path], [0, 100, -8], [8, 200, None]) == [want[:8], want[100:200], want[-8:]]
     assert system.cat_file(path, 3, 9) == want[3:9]
