@@ -253,8 +253,8 @@ def guard_with() -> None:
 
 
 def guard_repr() -> None:
-    """From now on a file at a URL is shown without the URL's query, which may be a signature: a notebook shows, and keeps,
-    what a cell ends with."""
+    """From now on a file at a URL is shown without the URL's query, which may be a signature: a notebook shows what a
+    cell ends with, and keeps it."""
     plain = h5py.File.__repr__
     if hasattr(plain, "xhdf5"):
         return

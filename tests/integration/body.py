@@ -586,7 +586,7 @@ def the_tool(room, tap):
             assert "damaged" not in out and "cut" not in out, out
         assert tool("--body=zstd", room.file)[0] == 0 and tool("--check", "--body", room.file)[0] == 0
         assert not list(room.root.glob(".*.part")), list(room.root.iterdir())
-    with tap.claim("who may read the file may read what lies beside it, and nobody else: group, list, by root the owner"):
+    with tap.claim("who may read the file may read what lies beside it, and nobody else"):
         its_rights(room)
     with tap.claim("--remove --body removes the bodies alone, --remove all"):
         assert tool("--remove", "--body", room.root)[0] == 0 and not list(room.root.glob("*" + SUFFIX))
@@ -635,7 +635,7 @@ def its_rights(room):
 
 
 def a_change_within_the_second_of_the_last_one_shows(room):
-    """A script writes a file, publishes it, and writes to it again, all in one second: readers see dates to the second."""
+    """A script writes a file, publishes it, and writes to it, all in one second: readers see dates to the second."""
     path = room.make("second", "plain")
     data = path.read_bytes()
     while time.time() % 1 > 0.3:

@@ -500,15 +500,16 @@ Test(response, a_part_that_is_shorter_than_it_says_is_told)
                 memcpy(object + off[i] + len[i] - lacks - 1, "\r", 1);
         }
         for (size_t i = 0; i < 2; i++) {
-            used += (size_t)sprintf(text + used, "%s--%s%sContent-Range: bytes %zu-%zu/%d%s%s", nl, boundary, nl, off[i],
-                                    off[i] + len[i] - 1, OBJECT_BYTES, nl, nl);
+            used += (size_t)sprintf(text + used, "%s--%s%sContent-Range: bytes %zu-%zu/%d%s%s", nl, boundary, nl,
+                                    off[i], off[i] + len[i] - 1, OBJECT_BYTES, nl, nl);
             size_t n = len[i] - (i == bad ? lacks : 0);
             memcpy(text + used, object + off[i], n);
             used += n;
         }
         used += (size_t)sprintf(text + used, "%s--%s--%s", nl, boundary, nl);
-        cr_assert_eq(feed_multipart(text, used, boundary, dice(4), &parts), -1, "round %d: %zu bytes are missing", round,
-                     lacks); /* on_data compares what comes */
+        /* on_data compares what comes */
+        cr_assert_eq(feed_multipart(text, used, boundary, dice(4), &parts), -1, "round %d: %zu bytes are missing",
+                     round, lacks);
     }
 }
 
