@@ -130,7 +130,10 @@ def tokens(tap, site, reader):
             ("is for another audience", {"aud": "https://elsewhere.example"},
              r'audience is "https://elsewhere.example"',
              "it is for another audience"),
-            ("is not for storage", {"scope": "compute.read"}, r'scope "compute.read"', None)):
+            ("is not for storage", {"scope": "compute.read"}, r'scope "compute.read"', None),
+            *((("names no path", {"scope": "storage.read"}, r'scope "storage.read"', None),
+               ("leads out of its tree", {"scope": "storage.read:/../.."}, r'scope "storage.read:/../.."', None))
+              if nginx else ())):
         with tap.claim(f"a token that {what}: PermissionError that names its file and says so"):
             file = token(**{"scope": "storage.read:/", **claims})
             refused(reader.read(private, BEARER_TOKEN_FILE=file), re.escape(private), "40[13]", re.escape(file), tells,

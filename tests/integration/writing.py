@@ -10,12 +10,14 @@ retry`, or is there.
 """
 import contextlib
 import hashlib
+import http.client
 import json
 import os
 import pathlib
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -128,6 +130,34 @@ class Place:
 
 # --- what works -----------------------------------------------------------------------------------
 
+def moves_into_guarded(p):
+    """nginx asks the location of what is moved, and not that of where it is moved to."""
+    guarded, server = p.root / "private", p.server.url.removeprefix("https://")
+    guarded.mkdir(mode=0o777)
+    guarded.chmod(0o777)
+    context = ssl.create_default_context(cafile=p.server.cacert)
+
+    def ask(method, path, body=None, **headers):
+        connection = http.client.HTTPSConnection(server, timeout=20, context=context)
+        connection.putrequest(method, path, skip_accept_encoding=True)
+        for name, value in ({"Content-Length": str(len(body or b""))} | headers).items():
+            connection.putheader(name, value)
+        connection.endheaders(body)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    for way in ("/private/x", "/%70rivate/x", "/priv%61te/x", "//private/x", "/./private/x", "/%2e/private/x",
+                "/a/../private/x", "/private%2fx", "/PRIVATE/../private/x", "/private", "/private/", "/private?x"):
+        for destination in (p.server.url + way, way):
+            assert ask("PUT", "/moved.h5", b"x") in (201, 204)
+            status = ask("MOVE", "/moved.h5", Destination=destination, Overwrite="T")
+            assert status >= 300 and not list(guarded.iterdir()), (status, destination, list(guarded.iterdir()))
+    assert ask("MOVE", "/moved.h5", Destination=f"{p.server.url}/a%20b%C3%A4.h5") in (201, 204)
+    (p.root / "a b\u00e4.h5").unlink()
+    guarded.rmdir()
+
+
 def check_creating(tap, p):
     url = p.server.url + "/new.h5"
     with tap.claim("creating: the file at the server is the one that a local program makes; nothing else stays"):
@@ -179,6 +209,9 @@ def check_creating(tap, p):
                 p.gate.arm(lambda *_: None)
                 assert made and p.beside("dirs.h5") == [], (made, p.beside("dirs.h5"))
             assert p.local("print(*h5py.File(url))", p.root / "dirs.h5") == "a b\n"
+    if p.kind != "xrootd":
+        with tap.claim("creating: no MOVE leads into a place that is guarded, however its name is written"):
+            moves_into_guarded(p)
     with tap.claim("creating: the option is off: as ever"):
         assert "read-only" in p.bad(MAKE, url, writable="off")
     with tap.claim("creating: http and a query are refused; so is a directory of the overlay that others can read"):
