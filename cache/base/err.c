@@ -86,13 +86,22 @@ const char *xh_err_name(int code)
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "XH_E_?";
 }
 
+const char *xh_behind_login(const char *from)
+{
+    const char *at = memrchr(from, '@', strcspn(from, "/?#")), *host = at ? at + 1 : from;
+    size_t n = strcspn(host, "/?#"), name = strcspn(host, ":/?#");
+    int is_port = name == n || name + 1 + strspn(host + name + 1, "0123456789") == n;
+    const char *last = *host != '[' && !is_port ? strrchr(host, '@') : NULL;
+    return last ? last + 1 : host;
+}
+
 char *xh_url_shown(const char *url, char *out, size_t size)
 {
     static const char cut[] = "...";
     if (size == 0)
         return out;
     const char *authority = strstr(url, "://"), *from = authority ? authority + 3 : url;
-    const char *at = memrchr(from, '@', strcspn(from, "/?#")), *host = at ? at + 1 : from;
+    const char *host = xh_behind_login(from);
     size_t n = (size_t)snprintf(out, size, "%.*s%.*s", (int)(from - url), url, (int)strcspn(host, "?#"), host);
     if (n >= size && size > sizeof cut)
         memcpy(out + size - sizeof cut, cut, sizeof cut);

@@ -55,6 +55,10 @@ char *xh_text_plain(char *text);
 /* Returns the name of a code, such as "XH_E_NET"; never NULL. */
 const char *xh_err_name(int code);
 
+/* Where the server's name begins in |from|, which stands behind a URL's "://": behind the user info. A password in
+ * which / ? or # were not written as %xx ends at the last @: it shows as a port that is none. */
+const char *xh_behind_login(const char *from);
+
 /* Copies |url| to |out| without user info, query and fragment, made plain. A URL that does not fit into |size| ends
  * with "...". Returns |out|. */
 char *xh_url_shown(const char *url, char *out, size_t size);

@@ -115,8 +115,8 @@ static size_t before_server(const char *name)
 
 const char *xh_mistaken_shown(const char *name, char *out, size_t size)
 {
-    size_t from = before_server(name), host = strcspn(name + from, "/?#");
-    const char *at = memrchr(name + from, '@', host), *rest = at ? at + 1 : name + from;
+    size_t from = before_server(name);
+    const char *rest = xh_behind_login(name + from);
     snprintf(out, size, "%.*s%.*s", (int)from, name, (int)strcspn(rest, "?#"), rest);
     return xh_text_plain(out);
 }

@@ -143,6 +143,8 @@ static const char *split(const char *s, struct parts *out)
     if (memchr(authority, '\\', (size_t)(end - authority))) /* browsers take it for a slash */
         return "it holds a backslash where the server's name is";
     const char *wrong = xh_url_authority(authority, out->https ? 443 : 80, &a);
+    if (wrong && xh_behind_login(authority) > end)
+        return "its user name or password holds a / ? or #: write them as %2F %3F %23 (and @ : % as %40 %3A %25)";
     if (wrong)
         return wrong;
     if (a.user_info)

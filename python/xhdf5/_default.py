@@ -23,6 +23,9 @@ _MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)
 # what stands before a login: https://, https//, a blank
 _BEFORE_LOGIN = re.compile(r"[^@]*?(?::|//)[:/\\]*|\W*")
 
+# a port that is none: half of a login in which / ? or # were not written as %xx; it ends at the last @
+_NO_PORT = re.compile(r"[^\[/?#:][^/?#:]*:\d*[^\d/?#]")
+
 
 def is_url(name: Any) -> bool:
     """Whether the driver would read this name over the network, of str, bytes or PathLike."""
@@ -41,10 +44,13 @@ def shown(name: Any) -> str:
     signature. Also of a name that was to be a URL."""
     if not isinstance(name, (str, bytes, os.PathLike)):
         return repr(name)
-    text = re.split("[?#]", os.fsdecode(name))[0]
-    before = _BEFORE_LOGIN.match(text)
+    text = os.fsdecode(name)
+    before = _BEFORE_LOGIN.match(re.split("[?#]", text)[0])
     at = before.end() if before else 0
-    return repr(text[:at] + re.sub("^[^/]*@", "", text[at:]))
+    rest = re.sub("^[^/?#]*@", "", text[at:])
+    if _NO_PORT.match(rest):
+        rest = rest[rest.rfind("@") + 1:]
+    return repr(text[:at] + re.split("[?#]", rest)[0])
 
 
 # Where HDF5 looks for plugins while HDF5_PLUGIN_PATH is not set, which replaces it: HDF5's own builds, Debian, Fedora,

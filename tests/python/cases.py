@@ -222,6 +222,11 @@ def bytes_file():
                  "htps://me:SECRET@host/x?SECRET",
                  b"\x20https://me:SECRET@host/\xe9.h5", pathlib.Path("https://me:SECRET@host/x.h5")):
         secret_free(ValueError, "no URL", xhdf5.file, name)
+    for name in ("https://me:pa/SECRET@host/x.h5", "https://me:pa?SECRET@host/x.h5",
+                 "https://me@m.org:a#SECRET@h/x.h5"):
+        secret_free(OSError, "%2F %3F %23", xhdf5.file, name)
+        secret_free(OSError, "%2F %3F %23", xhdf5.open, name)
+        secret_free(ValueError, "no URL", xhdf5.file, name.replace("//", "/", 1))
     with xhdf5.file(latin(b"\xe9 +%.h5", b"\xe9 +%25.h5"), **OPTIONS) as f:
         assert f.read(100) == right[:100] and pickle.loads(pickle.dumps(f)).read_at(0, 9) == right[:9]
     with xhdf5.file(URL, shadow=False, **OPTIONS) as f:  # closed while others read: they have their bytes, or an error

@@ -129,6 +129,8 @@ Test(mistaken, a_name_that_was_to_be_a_url_is_told_what_it_lacks)
         {"htps://u:SECRET@h/x?SECRET", "htps:// is no scheme: write https://h/x", "htps://h/x"},
         {"https:/u:SECRET@h/x.h5?SECRET", "one: write https://h/x.h5. pathlib.Path()", "https:/h/x.h5"},
         {"http:/h/x.h5", "write http://h/x.h5", "http:/h/x.h5"},
+        {"https:/u:SE/CRET@h/x.h5", "write https://h/x.h5", "https:/h/x.h5"},
+        {"htps://u:w?SECRET@h/x", "write https://h/x", "htps://h/x"},
         {"https:h/x.h5", "none: write https://h/x.h5", "https:h/x.h5"},
         {"gopher://h/x", "gopher:// is no scheme that is known here: xhdf5 reads https://, http:// and s3://",
          "gopher://h/x"},
@@ -183,6 +185,13 @@ Test(url_shown, secrets_are_left_out)
                      "https://h.org:8443/a/b.h5");
     cr_assert_str_eq(xh_url_shown("https://h/a@b.h5", out, sizeof out), "https://h/a@b.h5");
     cr_assert_str_eq(xh_url_shown("https://h?x@y/z", out, sizeof out), "https://h");
+    cr_assert_str_eq(xh_url_shown("https://h:8443/a@b.h5", out, sizeof out), "https://h:8443/a@b.h5");
+    cr_assert_str_eq(xh_url_shown("https://h:/a@b.h5", out, sizeof out), "https://h:/a@b.h5");
+    cr_assert_str_eq(xh_url_shown("https://[::1]:x/a@b.h5", out, sizeof out), "https://[::1]:x/a@b.h5");
+    static const char *const raw[] = {"https://u:p/w@h/x", "https://u:p?w@h/x?s", "https://u:p#w@h/x",
+                                      "https://u@mail.org:p/w@h/x", "https://u:p/w@v@h/x"};
+    for (size_t i = 0; i < sizeof raw / sizeof *raw; i++)
+        cr_expect_str_eq(xh_url_shown(raw[i], out, sizeof out), "https://h/x", "%s: %s", raw[i], out);
     char small[16];
     cr_assert_str_eq(xh_url_shown("https://host.example/abcdef", small, sizeof small), "https://host...");
 }
