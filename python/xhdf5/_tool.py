@@ -43,9 +43,12 @@ def _program() -> tuple[str, dict[str, str]]:
     if os.environ.get("HDF5_PLUGIN_PATH") == _default.NO_PLUGINS:
         plugins = _default.NO_PLUGINS
 
+    # What the user has in these is for what the tool runs: a credential_process.
+    kept = {f"XHDF5TOOL_{name}": os.environ.get(name, "") for name in ("LD_PRELOAD", "LD_LIBRARY_PATH")}
+
     # What libhdf5 is linked with lies beside it, and not every wheel's says so. HDF5 would end a program that was built
     # with the headers of another version than it runs with; what the tool calls is the same from 1.14 to 2.x.
-    return TOOL, {**os.environ, "LD_PRELOAD": before("LD_PRELOAD", library), "HDF5_DISABLE_VERSION_CHECK": "2",
+    return TOOL, {**os.environ, **kept, "LD_PRELOAD": before("LD_PRELOAD", library), "HDF5_DISABLE_VERSION_CHECK": "2",
                   "HDF5_PLUGIN_PATH": plugins,
                   "LD_LIBRARY_PATH": before("LD_LIBRARY_PATH", os.path.dirname(library))}
 

@@ -377,6 +377,26 @@ def warming():
     xhdf5.warm([latin(b"\xe8.h5")], **OPTIONS)
     for call in xhdf5.file, lambda url: xhdf5.warm([url]):
         raises(ValueError, ["null byte"], call, URL + "\0x")    # not the file whose name ends there
+    helper_is_left_alone(xhdf5)
+
+
+def helper_is_left_alone(xhdf5):
+    """The tool runs with h5py's libhdf5; a credential_process of the user's runs without."""
+    with tempfile.TemporaryDirectory() as d:
+        helper, config = pathlib.Path(d, "helper"), pathlib.Path(d, "config")
+        helper.write_text('#!/bin/sh\nexport -p >"$0.env"\necho "{}"\n')
+        helper.chmod(0o755)
+        config.write_text(f"[default]\ncredential_process = {helper}\n")
+        kept = dict(os.environ)
+        os.environ.update(AWS_CONFIG_FILE=str(config), AWS_SHARED_CREDENTIALS_FILE=str(config),
+                          LD_LIBRARY_PATH="/of-the-user")
+        os.environ.pop("LD_PRELOAD", None)
+        raises(OSError, ["1 of 1 files"], xhdf5.warm, ["s3://bucket/x.h5"], retries=0,
+               aws_endpoint_url_s3="https://127.0.0.1:1", **OPTIONS)
+        os.environ.clear()
+        os.environ.update(kept)
+        said = pathlib.Path(f"{helper}.env").read_text()
+        assert "LD_PRELOAD" not in said and "LD_LIBRARY_PATH='/of-the-user'" in said.replace('"', "'"), said
 
 
 def stats():

@@ -58,6 +58,18 @@ static int options(struct xh_options *o)
     return 0;
 }
 
+/* The Python package runs this program with h5py's libhdf5, by these variables, and says what the user had in them: that
+ * is what a credential_process gets. The loader has read them. */
+static void give_back(const char *name, const char *kept)
+{
+    const char *users = getenv(kept);
+    if (users && *users)
+        setenv(name, users, 1);
+    else if (users)
+        unsetenv(name);
+    unsetenv(kept);
+}
+
 static int wants(const char *word, const char *name, const char *letter)
 {
     return strcmp(word, name) == 0 || strcmp(word, letter) == 0;
@@ -67,6 +79,8 @@ int main(int argc, char **argv)
 {
     struct xh_options o;
     char shown[200];
+    give_back("LD_PRELOAD", "XHDF5TOOL_LD_PRELOAD");
+    give_back("LD_LIBRARY_PATH", "XHDF5TOOL_LD_LIBRARY_PATH");
     if (argc > 1 && wants(argv[1], "--version", "-V")) {
         puts("xhdf5 " XH_VERSION);
         return xh_tool_end(XH_EXIT_OK);
