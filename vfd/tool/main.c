@@ -58,8 +58,8 @@ static int options(struct xh_options *o)
     return 0;
 }
 
-/* The Python package runs this program with h5py's libhdf5, by these variables, and says what the user had in them: that
- * is what a credential_process gets. The loader has read them. */
+/* The Python package runs this program with h5py's libhdf5, by these variables, and says what the user had in them:
+ * that is what a credential_process gets. The loader has read them. */
 static void give_back(const char *name, const char *kept)
 {
     const char *users = getenv(kept);
