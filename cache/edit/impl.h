@@ -45,6 +45,7 @@ struct xh_edit {
     struct xh_turn *turn; /* held during an upload; else NULL */
     struct xh_dav *quick; /* the client of xh_replace; NULL: none yet */
     int is_quick;         /* its connection is open */
+    unsigned unknown;     /* of its exchanges, how many had no answer */
     struct xh_dav *side;  /* a second client, for the turn and for work beside the first; NULL: none yet */
     struct xh_dav_stat missed; /* the version that an attempt came upon, where its first look had shown another */
     struct xh_dav_stat found; /* the file at opening; a commit that replaces it need not ask first */

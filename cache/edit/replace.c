@@ -17,6 +17,7 @@
 #include "lock.h"
 
 #define EXCHANGES_MOST 6 /* in each of them other writers came between */
+#define UNKNOWN_MOST   3 /* exchanges without an answer: then the server, or what is before it, takes no such pieces */
 
 enum placed { REFUSED, PLACED, UNKNOWN };
 
@@ -52,7 +53,7 @@ int xh_replace_begin(struct xh_edit *e, struct xh_aside *s)
     struct xh_err ignored;
     *s = (struct xh_aside){.e = e, .run = open_quick};
     e->is_quick = 0;
-    if (!e->quick && xh_dav_open(e->url, &e->opt, &e->quick, &ignored))
+    if (e->unknown >= UNKNOWN_MOST || (!e->quick && xh_dav_open(e->url, &e->opt, &e->quick, &ignored)))
         return 0;
     xh_dav_learn(e->quick, e->dav);
     xh_dav_count(e->quick, &e->counters, &e->account);
@@ -84,6 +85,7 @@ static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
         w->placed = PLACED;
     }
     if (!known) {
+        e->unknown += (unsigned)e->is_quick;
         e->is_quick = 0;
         int rc = xh_dav_stat(e->dav, w->aside, &w->was, err);
         rc = rc ? rc : xh_dav_stat(e->dav, "", &w->now, err);

@@ -25,17 +25,26 @@
 
 #define BACKOFF_MOST_MS 2000u
 #define HELD_NAP_NS     100000000u /* at exit nothing waits for longer */
-#define DIGEST_TIMES    10u  /* after its last byte a server may be at work on a file for so many stall time-outs */
+/* How long an answer's text may take once its head has said what became of the request. It mostly comes with it; a new
+ * connection costs less than a second nearly everywhere. */
+#define TEXT_NS         1000000000u
 #define SAID_SHOWN      160u /* bytes of the server's words in an error */
 #define ECHO_BYTES      12u  /* of a token, in a row: so many are none by chance */
 #define TOLD_BYTES      (64u << 20) /* how often the log hears of a long upload */
 
 /* ---- what comes and goes */
 
+/* 1 when the head of the answer is there, and says what became of the request. A refusal may come before the end. */
+static int is_told(const struct xh_dav *d)
+{
+    return d->reply.over && (d->reply.status >= 300 || !d->source || d->sent == d->source->size);
+}
+
 static int on_line(void *ctx, const char *line, size_t len)
 {
     struct xh_dav *d = ctx;
-    xh_reply_line(&d->reply, line, len, time(NULL));
+    if (xh_reply_line(&d->reply, line, len, time(NULL)))
+        d->over_ns = xh_now_ns();
     return 0;
 }
 
@@ -47,7 +56,8 @@ static int on_body(void *ctx, const uint8_t *data, size_t len)
         memcpy(d->body + d->body_len, data, keep);
     d->body_len += keep;
     d->body_over |= keep < len;
-    return 0;
+    d->ignored += len - keep;
+    return d->ignored > XH_WORDS_MOST_BYTES ? -1 : 0; /* a little more costs less than another connection */
 }
 
 static ptrdiff_t on_read(void *ctx, char *buf, size_t len)
@@ -58,7 +68,6 @@ static ptrdiff_t on_read(void *ctx, char *buf, size_t len)
     if (len > d->source->size - d->sent)
         len = (size_t)(d->source->size - d->sent);
     ptrdiff_t got = d->source->read(d->source->ctx, d->sent, buf, len, &d->source_err);
-    d->moved_ns = xh_now_ns();
     if (got <= 0)
         return -1;
     d->sent += (uint64_t)got;
@@ -78,29 +87,18 @@ static int on_seek(void *ctx, uint64_t off)
     return 0;
 }
 
-/* Hangs up when nothing has moved for too long, or the user wants it. */
-static int on_tick(void *ctx, uint64_t down, uint64_t up)
+/* Hangs up when the user wants it, or when all that matters is there. */
+static int on_tick(void *ctx)
 {
     struct xh_dav *d = ctx;
-    if (d->source && d->source->tick) {
-        uint64_t begun = xh_now_ns();
+    if (d->source && d->source->tick)
         d->source->tick(d->source->ctx);
-        d->moved_ns += xh_now_ns() - begun; /* it asks on its own account, and may have to wait */
-    }
     /* Only what is sent is given up so: other requests may be half of a step that must not be left. */
     if (d->source && (xh_interrupted(&d->wait) || atomic_load_explicit(&d->gives_up, memory_order_relaxed))) {
         xh_interrupt_error(&d->source_err, d->url->shown);
         return -1;
     }
-    uint64_t now = xh_now_ns(), most = d->o.stall_timeout_ms * 1000000u;
-    if (d->source && d->sent == d->source->size)
-        most *= DIGEST_TIMES;
-    if (down != d->moved_down || up != d->moved_up) {
-        d->moved_down = down;
-        d->moved_up = up;
-        d->moved_ns = now;
-    }
-    return now > d->moved_ns && now - d->moved_ns > most + d->o.connect_timeout_ms * 1000000u ? -1 : 0;
+    return d->words && is_told(d) && xh_now_ns() - d->over_ns > TEXT_NS ? -1 : 0;
 }
 
 static const struct xh_handle_events events = {
@@ -203,10 +201,18 @@ static int net_error(struct xh_dav *d, const struct xh_dav_asked *a, const struc
         return xh_err_set(err, XH_E_TLS, 0, "%.200s: no TLS session with the server (%s). CAs: %.160s", d->url->shown,
                           plain, d->caller.trust.note);
     case XH_NET_CUT:
+        return xh_err_set(err, XH_E_PROTO, 0,
+                          "%.200s: the answer to %s came before all was sent, and has more than %u bytes",
+                          d->url->shown, a->method, XH_WORDS_MOST_BYTES);
+    case XH_NET_STALL:
     case XH_NET_CONNECT_TIMEOUT:
         return xh_err_set(err, XH_E_TIMEOUT, 0,
                           "%.200s: no answer to %s for too long (stall_timeout_ms is %" PRIu64 ")", d->url->shown,
                           a->method, d->o.stall_timeout_ms);
+    case XH_NET_CRAWL:
+        return xh_err_set(err, XH_E_TIMEOUT, 0,
+                          "%.200s: the answer to %s came too slowly: %s (stall_timeout_ms is %" PRIu64 ")",
+                          d->url->shown, a->method, plain, d->o.stall_timeout_ms);
     case XH_NET_LOCAL: return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     default:
         return xh_err_set(err, XH_E_NET, 0, "%.200s: the connection failed at %s (%s)", d->url->shown, a->method,
@@ -273,7 +279,8 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     struct xh_outcome out;
     struct xh_handle_ask ask = {.bodiless = strcmp(a->method, "HEAD") == 0,
                                 .uploads = a->source != NULL,
-                                .upload_bytes = a->source ? a->source->size : 0};
+                                .upload_bytes = a->source ? a->source->size : 0,
+                                .quiet_ms = d->o.stall_timeout_ms};
     const struct xh_proxy *proxy = xh_proxy_for(&d->caller.proxies, to);
     assert(!d->source); /* a source asks other clients */
     int rc = xh_dav_wait(d, to, err);
@@ -288,8 +295,8 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     d->body_room = a->body ? a->room : XH_WORDS_MOST_BYTES;
     d->body_len = 0;
     d->body_over = 0;
-    d->moved_ns = xh_now_ns();
-    d->moved_up = d->moved_down = 0;
+    d->ignored = 0;
+    d->words = !only_reads(a->method);
     enum xh_proxy_turn turn;
     while ((turn = xh_proxy_turn(proxy, to)) == XH_PROXY_WAIT)
         xh_pause_ns(XH_PROXY_TURN_MS * UINT64_C(1000000));
@@ -315,12 +322,13 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
         xh_proxy_turn_over(proxy, 0);
     if (out.net == XH_NET_PROXY && out.proxy_status == 403 && proxy)
         xh_proxy_forbids(proxy, to);
+    int told = is_told(d) && !d->source_err.code && (d->reply.status >= 300 || out.net == XH_NET_CUT);
     d->source = NULL;
     d->makes_dirs |= strncasecmp(d->reply.server, "XrootD", 6) == 0;
     xh_trace(XH_T_ORIGIN, "dav", "url=%s name=\"%s\" method=%s status=%d net=%d sent=%" PRIu64, d->url->shown,
              a->suffix, a->method, d->reply.status, (int)out.net, d->sent);
-    /* A refusal may come before all was sent, and the connection break then. */
-    if (out.net != XH_NET_OK && !(d->reply.over && d->reply.status >= 300 && !d->source_err.code))
+    /* The connection may break behind a refusal, and we cut off what has no end. */
+    if (out.net != XH_NET_OK && !told)
         return net_error(d, a, &out, err);
     heed_retry_after(d, to);
     return 0;

@@ -32,8 +32,9 @@ struct xh_dav {
     char *body;             /* where the reply's body goes */
     size_t body_room, body_len;
     int body_over;          /* there was more of it */
-    uint64_t moved_ns;      /* when the last byte went either way */
-    uint64_t moved_up, moved_down;
+    uint64_t ignored;       /* bytes of that */
+    int words;              /* its body says nothing that must be known */
+    uint64_t over_ns;       /* when the reply's head was there */
     char said[XH_WORDS_MOST_BYTES + 1];
 };
 

@@ -150,10 +150,6 @@ static inline uint64_t xh_exchange_stands(const struct xh_exchange *x)
 /* Lets |x| go on, if it stands still. Thread of |x|, no lock. */
 void xh_exchange_resume(struct xh_exchange *x);
 
-/* What a reply must bring in twice the stall time-out. One byte now and then would else hold a read for ever, and no
- * real link is that slow. */
-#define XH_PACE_BYTES 4096u
-
 /* How long the end of a reply may take to come once all that is wanted is there: the last boundary, the last chunk.
  * They mostly come in the same packet; a reader waits for them, and a new connection costs about as much. */
 #define XH_TAIL_NS 100000000u

@@ -5,6 +5,7 @@
 #include "handle.h"
 
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 
+#include "base/now.h"
 #include "base/wipe.h"
 #include "libcurl.h"
 #include "proxy.h"
@@ -32,6 +34,7 @@
 #define TLS_BUFFER_BYTES    (2u * (SSL3_RT_HEADER_LENGTH + SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD))
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define CA_KEPT_S           86400L /* building the store of authorities is slow */
+#define DIGEST_TIMES        10u    /* after its last byte a server may be at work on a file for so many quiet times */
 
 /* TLS 1.3 suites in the order of their cost here: AES-128 is a quarter cheaper than AES-256 at both
  * ends where the processor has AES, and ChaCha20 is where it has not. All three are as good as
@@ -339,28 +342,50 @@ struct xh_handle {
     const struct xh_handle_events *events;
     void *ctx;
     int cut; /* a callback made curl stop */
+    /* Of the request under way: */
+    const struct xh_handle_ask *ask;
+    enum xh_net bound;           /* what of ours it has exceeded; OK: nothing */
+    size_t header_bytes;         /* of interim replies and trailers too */
+    uint64_t moved, paced;       /* bytes both ways: all, and when XH_PACE_BYTES were full last */
+    uint64_t moved_ns, paced_ns; /* since when: of these, and of headers */
     int foreign, near, asked; /* as in struct xh_send; all addresses were; one was not */
     char error[CURL_ERROR_SIZE];
 };
 
+/* An event that began at |begun| is over: what it took was not the other end's time. */
+static void pardon(struct xh_handle *h, uint64_t begun)
+{
+    uint64_t took = xh_now_ns() - begun;
+    h->moved_ns += took;
+    h->paced_ns += took;
+}
+
 static size_t on_line(char *p, size_t size, size_t n, void *ctx)
 {
     struct xh_handle *h = ctx;
+    h->moved_ns = xh_now_ns(); /* not the pace: headers are few, and must all have come by then */
+    h->header_bytes += size * n;
+    if (h->header_bytes > XH_HEADERS_MOST_BYTES)
+        h->bound = XH_NET_BAD_HTTP;
     h->cut |= h->events->line && h->events->line(h->ctx, p, size * n) != 0;
-    return h->cut ? 0 : size * n;
+    return h->cut || h->bound != XH_NET_OK ? 0 : size * n;
 }
 
 static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 {
     struct xh_handle *h = ctx;
+    uint64_t begun = xh_now_ns();
     h->cut |= h->events->body && h->events->body(h->ctx, (const uint8_t *)p, size * n) != 0;
+    pardon(h, begun);
     return h->cut ? 0 : size * n;
 }
 
 static size_t on_read(char *p, size_t size, size_t n, void *ctx)
 {
     struct xh_handle *h = ctx;
+    uint64_t begun = xh_now_ns();
     ptrdiff_t got = h->events->read ? h->events->read(h->ctx, p, size * n) : 0;
+    pardon(h, begun);
     h->cut |= got < 0;
     return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
 }
@@ -372,11 +397,53 @@ static int on_seek(void *ctx, curl_off_t off, int origin)
     return may ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_CANTSEEK;
 }
 
+/* How long nothing may move. */
+static uint64_t quiet_ns(const struct xh_handle *h, uint64_t up)
+{
+    const struct xh_handle_ask *a = h->ask;
+    uint64_t times = a->uploads && up >= a->upload_bytes ? DIGEST_TIMES : 1;
+    return (a->quiet_ms * times + a->send.connect_timeout_ms) * 1000000u;
+}
+
+/* Keeps the clocks of the request, of which |down| and |up| bytes have gone. Returns which bound is exceeded. */
+static enum xh_net keep_pace(struct xh_handle *h, uint64_t down, uint64_t up)
+{
+    uint64_t now = xh_now_ns(), most = quiet_ns(h, up);
+    if (down + up != h->moved) {
+        h->moved = down + up;
+        h->moved_ns = now;
+    }
+    if (h->moved >= h->paced + XH_PACE_BYTES) {
+        h->paced = h->moved;
+        h->paced_ns = now;
+    }
+    if (!h->ask->quiet_ms)
+        return XH_NET_OK;
+    return now > h->moved_ns + most ? XH_NET_STALL : now > h->paced_ns + 2 * most ? XH_NET_CRAWL : XH_NET_OK;
+}
+
 static int on_tick(void *ctx, curl_off_t all_down, curl_off_t down, curl_off_t all_up, curl_off_t up)
 {
     struct xh_handle *h = ctx;
-    h->cut |= h->events->tick && h->events->tick(h->ctx, (uint64_t)down, (uint64_t)up) != 0;
-    return h->cut;
+    uint64_t begun = xh_now_ns();
+    h->cut |= h->events->tick && h->events->tick(h->ctx) != 0;
+    pardon(h, begun);
+    if (!h->cut && h->bound == XH_NET_OK)
+        h->bound = keep_pace(h, (uint64_t)down, (uint64_t)up);
+    return h->cut || h->bound != XH_NET_OK;
+}
+
+/* What to say of the bound that was exceeded. */
+static void tell_bound(const struct xh_handle *h, struct xh_outcome *out)
+{
+    uint64_t ms = quiet_ns(h, h->moved) / 1000000u;
+    switch (h->bound) {
+    case XH_NET_STALL: snprintf(out->text, sizeof out->text, "nothing came for %" PRIu64 " ms", ms); break;
+    case XH_NET_CRAWL:
+        snprintf(out->text, sizeof out->text, "only %" PRIu64 " bytes in %" PRIu64 " ms", h->moved - h->paced, 2 * ms);
+        break;
+    default: snprintf(out->text, sizeof out->text, "headers of more than %u bytes", XH_HEADERS_MOST_BYTES);
+    }
 }
 
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
@@ -447,6 +514,11 @@ enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, st
     CURL *e = h->easy;
     *out = (struct xh_outcome){.net = XH_NET_LOCAL, .text = "no request could be made"};
     h->cut = h->near = h->asked = 0;
+    h->ask = a;
+    h->bound = XH_NET_OK;
+    h->header_bytes = 0;
+    h->moved = h->paced = 0;
+    h->moved_ns = h->paced_ns = xh_now_ns();
     h->foreign = a->send.foreign;
     h->error[0] = '\0';
     void *headers = xh_handle_set_up(e, &a->send);
@@ -462,18 +534,19 @@ enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, st
     bad |= curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)a->fresh) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, (long)a->connects_only) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)a->most_ms) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, a->quiet_ms ? 1L : 0L) != CURLE_OK;
-    bad |= curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)(a->quiet_ms + 999) / 1000) != CURLE_OK;
     if (!bad) {
         struct xh_libcurl_hush hush;
         xh_libcurl_hush(&hush);
         CURLcode code = curl_easy_perform(e);
         xh_libcurl_unhush(&hush);
-        enum xh_net net = code == CURLE_OK ? XH_NET_OK
-                          : h->cut         ? XH_NET_CUT
-                          : h->near        ? XH_NET_NEAR
-                                           : xh_handle_net((int)code);
+        enum xh_net net = code == CURLE_OK         ? XH_NET_OK
+                          : h->cut                 ? XH_NET_CUT
+                          : h->bound != XH_NET_OK  ? h->bound
+                          : h->near                ? XH_NET_NEAR
+                                                   : xh_handle_net((int)code);
         xh_handle_outcome(e, net, (int)code, h->error, out);
+        if (out->net == h->bound && h->bound != XH_NET_OK)
+            tell_bound(h, out);
     }
     xh_handle_rest(e, headers);
     return out->net;

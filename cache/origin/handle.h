@@ -56,7 +56,7 @@ struct xh_handle_events {
     int (*body)(void *ctx, const uint8_t *data, size_t len); /* the same */
     ptrdiff_t (*read)(void *ctx, char *buf, size_t len);     /* bytes to be sent; 0: the end; -1: cut it off */
     int (*seek)(void *ctx, uint64_t off);                    /* sending begins again from |off|: 0, or -1 */
-    int (*tick)(void *ctx, uint64_t down, uint64_t up);      /* each second at least, with the bytes so far; 0 or -1 */
+    int (*tick)(void *ctx);                                  /* each second at least; 0 or -1 */
     void (*tls)(void *ctx, void *ssl_ctx);                   /* an SSL_CTX *, before the handshake; our OpenSSL alone */
 };
 
@@ -69,15 +69,19 @@ struct xh_handle_ask {
     int fresh;               /* on a new connection */
     int connects_only;       /* no request: for xh_handle_put and xh_handle_take */
     uint64_t most_ms;        /* for all of it; 0: no bound */
-    uint64_t quiet_ms;       /* that a byte must come within; 0: no bound */
+    /* What comes or goes next must do so within this and connect_timeout_ms, and XH_PACE_BYTES within twice that; 0: no
+     * bound. An upload's answer, once all is sent, has ten times as long: the server may be at work on the file. The
+     * time that the events take is not counted. */
+    uint64_t quiet_ms;
 };
 
 /* |events| and |ctx| outlive it. |https|: 1: it asks nobody over http. Returns NULL without memory. */
 struct xh_handle *xh_handle_new(const struct xh_handle_events *events, void *ctx, int https);
 void xh_handle_free(struct xh_handle *h); /* NULL allowed; closes the connection */
 
-/* Asks. Blocks. Returns how it went, as in |out|: a callback that cut it off is XH_NET_CUT, a bound
- * XH_NET_CONNECT_TIMEOUT, XH_NET_LOCAL also a request that could not be made. Nothing is asked again, and no redirect
+/* Asks. Blocks. Returns how it went, as in |out|: a callback that cut it off is XH_NET_CUT, most_ms
+ * XH_NET_CONNECT_TIMEOUT, quiet_ms XH_NET_STALL or XH_NET_CRAWL, headers of more than XH_HEADERS_MOST_BYTES
+ * XH_NET_BAD_HTTP, XH_NET_LOCAL also a request that could not be made. Nothing is asked again, and no redirect
  * followed. */
 enum xh_net xh_handle_ask(struct xh_handle *h, const struct xh_handle_ask *a, struct xh_outcome *out);
 

@@ -8,6 +8,12 @@
 
 struct xh_proxies;
 
+/* What must come, or go, in twice the stall time-out. One byte now and then would else hold a read or a commit for
+ * ever, and no real link is that slow: 68 bytes a second by default. */
+#define XH_PACE_BYTES 4096u
+
+#define XH_HEADERS_MOST_BYTES 131072u /* of all headers of a reply, and of interim ones: more are an attack */
+
 /* How an exchange went, as far as the network goes. */
 enum xh_net {
     XH_NET_OK,        /* the reply came whole */

@@ -13,18 +13,18 @@
 
 struct reader {
     struct xh_handle *h;
-    uint64_t wait_ns;
+    uint64_t wait_ns, until_ns; /* for each reply; for this one */
     char buf[LINE_BYTES];
     size_t from, to; /* what is there and not taken */
 };
 
 static int send_all(const struct reader *r, const char *text, size_t len)
 {
-    uint64_t begun = xh_now_ns();
+    uint64_t until_ns = xh_now_ns() + r->wait_ns;
     while (len > 0) {
         size_t n = 0;
         int rc = xh_handle_put(r->h, text, len, &n);
-        if (rc > 0 && xh_now_ns() - begun < r->wait_ns) {
+        if (rc > 0 && xh_now_ns() < until_ns) {
             xh_handle_wait(r->h, 1, NAP_MS);
             continue;
         }
@@ -39,22 +39,22 @@ static int send_all(const struct reader *r, const char *text, size_t len)
 /* Brings more; makes room by moving what is there to the front. */
 static int more(struct reader *r)
 {
-    uint64_t begun = xh_now_ns();
     memmove(r->buf, r->buf + r->from, r->to - r->from);
     r->to -= r->from;
     r->from = 0;
     if (r->to == sizeof r->buf)
         return -1;
-    for (;;) {
+    while (xh_now_ns() < r->until_ns) {
         size_t n = 0;
         int rc = xh_handle_take(r->h, r->buf + r->to, sizeof r->buf - r->to, &n);
         r->to += n;
         if (rc == 0)
             return 0;
-        if (rc < 0 || xh_now_ns() - begun > r->wait_ns)
+        if (rc < 0)
             return -1;
         xh_handle_wait(r->h, 0, NAP_MS);
     }
+    return -1;
 }
 
 /* 1 when the |n| bytes of |line| are the field |name|, and have |word|. */
@@ -73,6 +73,7 @@ static int says(const char *line, size_t n, const char *name, const char *word)
 static int read_one(struct reader *r, struct xh_piece_reply *out)
 {
     int chunked = 0;
+    r->until_ns = xh_now_ns() + r->wait_ns; /* it is small: however slowly it comes, it is not waited for longer */
     xh_reply_init(&out->head);
     out->closes = 0;
     while (!out->head.over) {

@@ -13,7 +13,6 @@
 #include "xml.h"
 
 #define XH_HOPS_MOST 10u               /* redirects that one request follows: more are a loop */
-#define XH_HEADERS_MOST_BYTES 131072u  /* of all headers of a reply: more are an attack */
 #define XH_WORDS_MOST_BYTES 65536u     /* of a reply's body that is read for what it says, as PROPFIND's */
 #define XH_LOCATION_BYTES 8192 /* redirects may carry a token in their query */
 #define XH_HEADER_BYTES 256    /* longest ETag, date or Server kept, with its NUL */

@@ -22,6 +22,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
+from gate import Gate  # noqa: E402
 
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 DATASETS = 500
@@ -153,6 +154,17 @@ def directories(tap, kind, server, data, env):
         assert [at for at, _, _ in os.walk(m.dir)] and os.stat(m / "sub").st_mode == 0o40555
     with tap.claim("below it names are found without a listing, too"), Mount(env, f"{server.url}/") as m:
         assert digest(m / "sub/deep" / odd) == digest(data / "walk.h5")
+    with Gate(server) as gate:
+        for method in ("PROPFIND", "GET") if kind == "nginx" else ("PROPFIND",):
+            with tap.claim(f"a listing by {method} that comes slowly and without an end is an error in time"), \
+                    Mount(env | {"XHDF5_STALL_TIMEOUT_MS": "500", "XHDF5_CONNECT_TIMEOUT_MS": "2000"},
+                          f"{gate.url}/") as m:
+                assert "walk.h5" in os.listdir(m.dir)
+                gate.arm(lambda n, m, path: ("endless", 207 if m == "PROPFIND" else 200, 0.05) if m == method else None)
+                assert failure(lambda: os.listdir(m / "sub")) == errno.ETIMEDOUT
+                assert "bytes in" in m.log(), m.log()
+                gate.arm(lambda *_: None)
+                assert sorted(os.listdir(m / "sub")) == sorted(os.listdir(data / "sub"))
     if kind == "nginx":
         with tap.claim("where the server lists nothing, what was opened by name is shown"), \
                 Mount(dict(env, BEARER_TOKEN=server.facts["token"]), f"{server.url}/private/") as m:

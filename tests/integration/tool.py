@@ -22,6 +22,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
+from gate import Gate  # noqa: E402
 
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 URL = "https://host/path/file.h5"     # in the documentation
@@ -302,6 +303,22 @@ def fetches(tap, b, server):
             b.tool(*words, want=2)
 
 
+def slow_whole(tap, b, server):
+    """A server that sends no parts of files, and hardly anything of the whole."""
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n" + bytes(1 << 16)
+    with Gate(server) as gate:
+        for what, status, each_s, told in (
+                ("endless", 200, 0.05, "bytes in"), ("headers", 200, 0.05, "bytes in"),
+                ("headers", 200, 0, "headers"), ("endless", 403, 0, "status 403")):
+            with tap.claim(f"in one piece, {status} and {'a body' if what == 'endless' else what} without an end, "
+                           f"{'a piece each 50 ms' if each_s else 'at once'}: it fails with 3, and keeps nothing"):
+                gate.arm(lambda n, method, path: (what, status, each_s) if n else ("give", whole))
+                _, err = b.tool("get", f"{gate.url}/file.h5", "-o", "slow.h5", want=3, XHDF5_STALL_TIMEOUT_MS="500",
+                                XHDF5_CONNECT_TIMEOUT_MS="2000", XHDF5_RETRIES="0")
+                assert "in one piece" in err and told in err, err
+                assert not list(b.directory.glob("slow.h5*"))
+
+
 def documented(tap, b):
     text = (harness.TOP / "docs/tool.md").read_text()
     lines = [line.split("#")[0].split() for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
@@ -333,6 +350,7 @@ def at_server(tap, kind):
                 fails(tap, b)
                 looks(tap, b)
                 documented(tap, b)
+                slow_whole(tap, b, server)
             fetches(tap, b, server)
             beside(tap, b, kind)
 

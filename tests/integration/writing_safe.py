@@ -326,6 +326,51 @@ def check_disk(tap, p):
         assert said[-len(wanted):] == wanted, said
 
 
+def check_endless(tap, p):
+    """Answers without an end."""
+    name, hasty, drop = "endless.h5", {"retries": 0, "stall_timeout_ms": 500, "connect_timeout_ms": 2000}, 0.05
+    make = "with h5py.File(url, mode) as f: f['a'] = np.arange(1000)"
+    url = f"{p.gate.url}/{name}"
+    p.good(make, f"{p.server.url}/{name}")
+    before = p.bytes(name)
+
+    def commit(method, rule):
+        """With each request by |method| done so. Where the server is not asked, only the first one, and the others are
+        refused: they would be made again and again. Of slow headers the first one, for time's sake."""
+        said = []
+
+        def once(n, m, path):
+            said.append(m)
+            first = said.count(method) == 1
+            if m != method or (rule[0] == "headers" and rule[1] is None and not first):
+                return None
+            return rule if rule[1] is None or first else 403
+        p.gate.arm(once)
+        got, _, err = p.run(make, url, **hasty)
+        p.gate.arm(lambda *_: None)
+        assert got == ("What was written is kept" in err), (got, err[-2000:])
+        for left in p.left():
+            p.tool("drop", left["id"])
+        return got
+    for what, method, status, each_s in (
+            ("endless", "MKCOL", 403, 0), ("endless", "PUT", 201, 0), ("endless", "PUT", 507, drop),
+            ("endless", "MOVE", 500, drop), ("headers", "MOVE", 201, 0), ("headers", "MOVE", 201, drop)):
+        if method == "MKCOL" and p.kind == "xrootd":
+            continue    # it is not asked
+        with tap.claim(f"endless: {method}, answered with {status} and {'text' if what == 'endless' else what} without "
+                       f"an end, {'a piece each 50 ms' if each_s else 'at once'}: the commit ends, and what was "
+                       "written is kept"):
+            assert commit(method, (what, status, each_s)) and p.bytes(name) == before
+    for what, method in ("endless", "PUT"), ("endless", "MOVE"), ("headers", "MOVE"), ("endless", "DELETE"):
+        with tap.claim(f"endless: {method} is done, and the answer's "
+                       f"{'text comes' if what == 'endless' else 'headers come'} slowly and without an end: the commit "
+                       "ends, and has sent all"):
+            assert not commit(method, (what, None, drop))
+            p.valid(name)
+    for x in p.beside(name):
+        (shutil.rmtree if (p.root / (name + x)).is_dir() else os.unlink)(p.root / (name + x))
+
+
 def check_names(tap, p):
     """The overlay's directory cannot be synced."""
     if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
@@ -1029,10 +1074,9 @@ def main():
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
-        for check in (check_turns, check_filters, check_flush, check_disk, check_names, check_blind, check_way,
-                      check_cached, check_foreign, check_moment, check_again, check_young, check_made, check_made_once,
-                      check_child, check_parts, check_behind,
-                      check_signals):
+        for check in (check_turns, check_filters, check_flush, check_disk, check_endless, check_names, check_blind,
+                      check_way, check_cached, check_foreign, check_moment, check_again, check_young, check_made,
+                      check_made_once, check_child, check_parts, check_behind, check_signals):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

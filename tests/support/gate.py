@@ -16,6 +16,9 @@ on), a number (answer with that status, ask nobody), or
     ("later", N, S)  answer with status N, and "Retry-After: S"
     ("to", N, URL)  answer with status N and that Location
     ("give", HEAD)  answer with that, the head of a reply
+    ("endless", N, S)  answer with status N and a text without an end: all at once, or a byte each S seconds. N None:
+             pass it on, and give the server's own status
+    ("headers", N, S)  the same with headers
 """
 import collections
 import contextlib
@@ -125,6 +128,16 @@ class Gate:
         with contextlib.suppress(UnboundLocalError, OSError):
             mine.sock.close()
 
+    @staticmethod
+    def _without_end(mine, what, status, each_s):
+        status = 200 if status == 204 else status    # which has no text
+        mine.send(f"HTTP/1.1 {status} Endless\r\nContent-Type: text/plain\r\n".encode())
+        if what == "endless":    # with a length, as only so it is read by who asks several things in one piece
+            mine.send(b"Content-Length: 1000000000000\r\n\r\n")
+        while True:
+            mine.send((b"x" if what == "endless" else b"x: y\r\n") * (1 if each_s else 10000))
+            time.sleep(each_s)    # not a wait: a server's rate
+
     def _one(self, mine, there, head):
         """Returns 1 when the connection goes on."""
         method, path = head.decode("latin-1").split(" ", 2)[:2]
@@ -156,6 +169,9 @@ class Gate:
             entry[2] = int(do[1].split(b" ", 2)[1])
             mine.send(do[1])
             return 1
+        if isinstance(do, tuple) and do[0] in ("endless", "headers") and do[1]:
+            entry[2] = do[1]
+            self._without_end(mine, *do)
         if isinstance(do, int):
             entry[2] = do
             mine.send(f"HTTP/1.1 {do} {WORDS.get(do, 'Refused')}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
@@ -180,6 +196,8 @@ class Gate:
         if do == "deaf":
             entry[2] = 0
             return 0
+        if isinstance(do, tuple) and do[0] in ("endless", "headers"):
+            self._without_end(mine, do[0], entry[2], do[2])
         mine.send(reply)
         length = field(reply, b"content-length")
         left = 0 if method == "HEAD" or entry[2] in (204, 304) else int(length) if length else None

@@ -18,7 +18,6 @@ struct xh_dial {
     /* Valid during a request. */
     const struct xh_question *q;
     struct xh_answer *a;
-    size_t header_bytes;
     char region[XH_S3_REGION_BYTES]; /* that an answer of the caller's server named; "": none did */
     struct xh_multipart multipart;
 };
@@ -87,11 +86,6 @@ static int on_line(void *ctx, const char *p, size_t n)
 {
     struct xh_dial *d = ctx;
     SSL *ssl = d->a->tls ? NULL : xh_handle_tls(d->handle);
-    d->header_bytes += n;
-    if (d->header_bytes > XH_HEADERS_MOST_BYTES) {
-        snprintf(d->a->why, sizeof d->a->why, "headers of more than %u bytes", XH_HEADERS_MOST_BYTES);
-        return -1;
-    }
     if (ssl)
         note_tls(d->a, ssl);
     static const char chunked[] = "Transfer-Encoding: chunked";
@@ -126,18 +120,19 @@ static int on_body(void *ctx, const uint8_t *bytes, size_t n)
         size_t used = strlen(d->a->said), room = sizeof d->a->said - 1 - used;
         memcpy(d->a->said + used, bytes, n < room ? n : room);
     }
+    int wanted = status == 206 || status == 207 || (d->q->whole && status == 200);
+    uint64_t most = wanted || d->q->most_bytes < XH_WORDS_MOST_BYTES ? d->q->most_bytes : XH_WORDS_MOST_BYTES;
     d->a->body_bytes += n;
-    if (d->a->body_bytes > d->q->most_bytes)
+    if (d->a->body_bytes > most)
         return -1;
     if (status == 206 && d->a->reply.multipart && xh_multipart_feed(&d->multipart, bytes, n, &sink) != 0) {
         snprintf(d->a->why, sizeof d->a->why, "malformed multipart/byteranges");
         return -1;
     }
-    int wanted = status == 206 || status == 207 || (d->q->whole && status == 200);
     return wanted && d->q->body && d->q->body(d->q->ctx, bytes, n) ? -1 : 0;
 }
 
-static int on_tick(void *ctx, uint64_t down, uint64_t up)
+static int on_tick(void *ctx)
 {
     struct xh_dial *d = ctx;
     return d->q->tick && d->q->tick(d->q->ctx) ? -1 : 0;
@@ -220,7 +215,6 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
     xh_front_init(&a->front);
     d->q = q;
     d->a = handshake = a;
-    d->header_bytes = 0;
     if (lines_of(q, &lines) == 0) {
         ask.send = (struct xh_send){.method = q->method, .headers = lines.line};
         xh_caller_send(d->c, d->c->token, u, &ask.send);

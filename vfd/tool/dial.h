@@ -23,11 +23,11 @@ struct xh_question {
     int fresh;          /* 1: use a new connection */
     int bodiless;       /* 1: HEAD */
     int only_cached;    /* 1: a cache is to answer by what it has, or with 504 (RFC 9111, 5.2.1.7) */
-    /* 1: |body| also gets the body of a 200; the only bounds are most_bytes, and that a byte comes within
-     * stall_timeout_ms */
+    /* 1: |body| also gets the body of a 200; the only bounds are most_bytes, and those of an answer to a writer: see
+     * quiet_ms in handle.h, which is stall_timeout_ms */
     int whole;
     unsigned most_ms;   /* bound in milliseconds; 0: XH_DIAL_MOST_MS */
-    uint64_t most_bytes; /* bound of the body; more is cut off */
+    uint64_t most_bytes; /* bound of the body; more is cut off, of a refusal what is over XH_WORDS_MOST_BYTES */
     /* NULL, or gets the body of a 206 or 207. A result other than 0 cuts it off. */
     int (*body)(void *ctx, const uint8_t *p, size_t len);
     int (*tick)(void *ctx); /* NULL, or called at least once a second; a result other than 0 cuts it off */
@@ -35,8 +35,8 @@ struct xh_question {
 };
 
 struct xh_answer {
-    /* CUT: enough came, or |body| or |tick| said so; CONNECT_TIMEOUT: a bound in time; CONNECT also where a proxy
-     * refused. */
+    /* CUT: enough came, or |body| or |tick| said so; CONNECT_TIMEOUT, STALL, CRAWL: a bound in time; CONNECT also where
+     * a proxy refused. */
     enum xh_net end;
     char why[768];       /* curl's text, or what a proxy's refusal means */
     struct xh_reply reply;

@@ -49,9 +49,10 @@ static int ask(struct asker *k, struct xh_url *from, const struct xh_question *q
     const struct xh_answer *a = k->by.a;
     k->b.len = 0;
     int rc = xh_dial_follow(k->by.dial, from, q, k->by.a, err);
-    if (rc == 0 && !a->reply.over)
-        rc = xh_err_set(err, a->end == XH_NET_CONNECT_TIMEOUT ? XH_E_TIMEOUT : XH_E_NET, 0, "%.200s: %.300s",
-                        from->shown, a->why[0] ? a->why : "no reply");
+    int late = a->end == XH_NET_CONNECT_TIMEOUT || a->end == XH_NET_STALL || a->end == XH_NET_CRAWL;
+    if (rc == 0 && (!a->reply.over || (late && a->reply.status < 300)))
+        rc = xh_err_set(err, late ? XH_E_TIMEOUT : XH_E_NET, 0, "%.200s: %.300s", from->shown,
+                        a->why[0] ? a->why : "no reply");
     return rc;
 }
 
