@@ -319,6 +319,18 @@ def slow_whole(tap, b, server):
                 assert not list(b.directory.glob("slow.h5*"))
 
 
+def nothing_in_it(tap, b, server):
+    (pathlib.Path(b.data) / "empty.h5").touch()
+    harness.age(pathlib.Path(b.data) / "empty.h5")
+    with tap.claim("doctor: a file of 0 bytes is told as such"):
+        assert "file is empty" in b.tool("doctor", b.url("empty.h5"), want=3)[0]
+    with Gate(server) as gate:
+        gate.arm(lambda *_: ("give", b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */0\r\n"
+                                     b"Content-Length: 0\r\n\r\n"))
+        with tap.claim("doctor: so is one that is told by 416 and \"bytes */0\""):
+            assert "the file is empty, it has 0 bytes" in b.tool("doctor", f"{gate.url}/empty.h5", want=3)[0]
+
+
 def documented(tap, b):
     text = (harness.TOP / "docs/tool.md").read_text()
     lines = [line.split("#")[0].split() for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)
@@ -353,6 +365,7 @@ def at_server(tap, kind):
                 slow_whole(tap, b, server)
             fetches(tap, b, server)
             beside(tap, b, kind)
+            nothing_in_it(tap, b, server)
 
 
 # fault: (step that fails, or None: it can be read; a word)

@@ -329,6 +329,15 @@ static enum xh_state refused(struct doctor *d)
     return XH_STATE_FAILED;
 }
 
+/* 1 when |p|, which came for the first byte, says that there is none. Without a size a 416 does not: see refused(). */
+static int is_empty(const struct xh_reply *p)
+{
+    const struct xh_content_range *c = &p->range;
+    return !p->contradictory && !p->encoded &&
+           ((p->status == 200 && p->length_given && p->length == 0) ||
+            (p->status == 416 && c->given && c->unsatisfied && c->total_known && c->total == 0));
+}
+
 static enum xh_state no_reply(struct doctor *d)
 {
     const struct xh_answer *a = &d->first;
@@ -361,6 +370,11 @@ enum xh_state xh_doctor_reply(struct doctor *d)
         xh_report_say(r, "%s", p->server);
     if (!p->over || (p->status < 300 && a->end != XH_NET_OK && a->end != XH_NET_CUT))
         return no_reply(d);
+    if (is_empty(p)) {
+        xh_report_say(r, "status %d: the file is empty, it has 0 bytes", p->status);
+        xh_report_advise(r, "nothing was written to it, or nothing has come of it yet: look at where it comes from");
+        return XH_STATE_FAILED;
+    }
     if (p->status == 200 && (xh_reply_is_listing(a->said) || (p->html && xh_url_is_directory(d->at)))) {
         xh_report_say(r, "status 200, and a page with a directory's listing in place of the file");
         xh_report_advise(r, "this is the URL of a directory. " A_FILE_IN_IT);
