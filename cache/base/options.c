@@ -10,6 +10,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "process.h"
+
 #define DEF_BOOL(def) #def
 #define DEF_INT(def) #def
 #define DEF_SIZE(def) #def
@@ -230,6 +232,8 @@ static int endpoints_of_heps(struct xh_options *o, struct xh_err *err)
 
 int xh_options_from_env(struct xh_options *o, struct xh_err *err)
 {
+    /* With this each opening begins, by whatever door. When we are loaded is too early: HDF5 has a directory open. */
+    xh_process_fill_standard();
     static const char prefix[] = "XHDF5_";
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     int unknown = 0, endpoints = 0;

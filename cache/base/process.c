@@ -1,10 +1,12 @@
-/* The number of this process: see process.h.
+/* This process: its number, see process.h, and its standard files.
  *
  * The number lies in a page that the kernel zeroes in a fork's child (MADV_WIPEONFORK, Linux 4.14), whatever called
  * fork or clone, and whether or not fork handlers run. A fork handler sets it to 0 as well: older kernels do not do it,
  * and some emulators of another machine say that they do it, and do not. */
 #include "process.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -12,6 +14,17 @@
 #include <unistd.h>
 
 #include "now.h"
+
+void xh_process_fill_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
+            continue;
+        int got = open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+        if (got > STDERR_FILENO) /* another thread was faster */
+            close(got);
+    }
+}
 
 static _Atomic uint64_t here; /* used when there is no such page */
 static _Atomic uint64_t *number = &here;

@@ -94,6 +94,18 @@ def same_as_sec2(place, where):
         python(SAME, ours, theirs, env=on())
 
 
+def told_to_nobody(place):
+    """Started without standard error, a program opens its file as number 2; or without output and input, as 1 or 0."""
+    words = 2 * ["f['words'][7] = 'another'; f.flush()"]
+    for closed in "2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-":
+        ours = place / "told.h5"
+        script = "import h5py, sys; f = h5py.File(sys.argv[1], 'r+'); " + "; ".join(words) + "; f.close()"
+        python(MAKE, ours, "latest", env=clean_env())
+        must(["sh", "-c", f'exec "$@" {closed}', "sh", DATA_PYTHON, "-c", script, ours], on(log="all"))
+        assert b"xhdf5" not in ours.read_bytes(), ours.read_bytes()[:400]
+        python(SAME, ours, ours, env=clean_env())
+
+
 FLUSH = """
 import h5py, sys
 with h5py.File(sys.argv[1], 'r+') as f:
@@ -365,6 +377,8 @@ def on_disk(tap, shadow):
         all_of(tap, place, shadow, "disk")
         with tap.claim("locks hold"):
             no_second_writer(place)
+        with tap.claim("what is told goes to no file in standard error's place"):
+            told_to_nobody(place)
         with tap.claim("on a local disk it is not used"):
             env = on(log="stats")
             del env["DYING_NFS"]
