@@ -77,6 +77,14 @@ def main():
             have = set(re.findall(r"(?<![\w-])--[a-z-]+", about)) | set(re.findall(r"(?<!\S)-\w(?![\w-])", about))
             want = {o for pair in options(words) for o in pair}
             assert have == want, f"{words}: {have ^ want}"
+    with tap.claim("names in errors steer no terminal: neither their line ends nor their control characters"):
+        name = "/nowhere/\x1b[2Jred\nxhdf5: all is well\u00e4"
+        for words in (["publish", name], ["get", "https://localhost/x", "-o", f"{name}/x"], ["mount", name], [name],
+                      ["get", name], ["cache", name], ["recover", "export", name, name], ["doctor", name],
+                      ["mount", "https://localhost:1/x", name], ["recover", name], ["stat", "--" + name]):
+            status, out, err = harness.run([TOOL, *words], harness.clean_env())
+            assert status in (2, 3) and "\x1b" not in out + err and "\nxhdf5: all" not in err, (words, err)
+            assert err.startswith("xhdf5"), (words, err)
     with tap.claim("docs/tool.md names each command, with its options"):
         for words in commands():
             heading = re.search(r"^##+ .*\b%s\b.*$" % words[-1], doc, re.M)

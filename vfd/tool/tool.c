@@ -6,32 +6,42 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../cache/cache.h"
 #include "../../cache/base/err.h"
 #include "../../cache/open/mistaken.h"
 
+/* Says |fmt| on standard error, made plain: it may have names of files, which whoever made them chose. */
+static void say_plain(const char *before, const char *fmt, va_list ap, const char *behind)
+{
+    char *text = NULL;
+    if (vasprintf(&text, fmt, ap) < 0)
+        text = NULL;
+    fprintf(stderr, "%s%s%s\n", before, text ? xh_text_plain(text) : "out of memory", behind);
+    free(text);
+}
+
 int xh_tool_fail(int code, const char *fmt, ...)
 {
     va_list ap;
     fflush(stdout);
-    fputs("xhdf5: ", stderr);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    say_plain("xhdf5: ", fmt, ap, "");
     va_end(ap);
-    fputc('\n', stderr);
     return code;
 }
 
 int xh_tool_usage(const char *command, const char *fmt, ...)
 {
+    char before[64], behind[64];
     va_list ap;
-    fprintf(stderr, "%s: ", command);
+    snprintf(before, sizeof before, "%s: ", command);
+    snprintf(behind, sizeof behind, "; %s --help says more", command);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    say_plain(before, fmt, ap, behind);
     va_end(ap);
-    fprintf(stderr, "; %s --help says more\n", command);
     return XH_EXIT_USAGE;
 }
 
