@@ -105,11 +105,12 @@ static void *look(void *ctx)
     xh_trace(XH_T_READ, "body", "there=%d frames=%u%s%s", !why, b->table.head.frames, why ? " why=" : "",
              why ? why : "");
     pthread_mutex_lock(&b->lock);
-    b->state = why ? NONE : THERE;
     b->unpacker.table = &b->table;
     b->judge.unpack_guess = b->table.head.codec == XH_PACKED_LZ4 ? XH_UNPACK_GUESS_LZ4 : XH_UNPACK_GUESS;
     if (!why)
         xh_judge_begin(&b->judge, (double)b->size / (double)b->table.head.sidecar_bytes);
+    atomic_thread_fence(memory_order_release); /* a fork may be now: its child, without the lock, trusts THERE */
+    b->state = why ? NONE : THERE;
     if (b->forced)
         apply(b);
     int closed = b->holders < 2; /* a process that ends may not be able to sum it up */
