@@ -21,7 +21,9 @@
 #include "write_buffer.h"
 #include "read_around.h"
 
-#define YOUNG_NS 2000000000ll      /* after a change, another change within this time may leave the same times */
+/* So soon after a change another one may leave the same times: file systems tick in up to two seconds, and the clock of
+ * a file server may be behind that of this machine, by half a minute where nothing set it for two weeks (20 ppm). */
+#define YOUNG_NS 30000000000ll
 #define OTHERS_MS 1000             /* longest wait for another process to publish a page */
 #define HELD_LEAST_BYTES (8u << 20) /* with a smaller budget the image would be written back all the time */
 

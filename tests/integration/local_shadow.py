@@ -16,11 +16,10 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from harness import BUILD, DATA_PYTHON, Tap, clean_env, driver_env, run, shadow_dir, wait_for  # noqa: E402
+from harness import BUILD, DATA_PYTHON, Tap, clean_env, driver_env, run, shadow_dir  # noqa: E402
 
 WRITER, DYING = sys.argv[1:3]
 ALL = "--all" in sys.argv
-YOUNG_S = 2.1       # younger files have no shadow that others see
 DELAY_US = 500
 
 MAKE = """
@@ -71,8 +70,10 @@ def must(argv, env, **more):
 
 
 def on(shadow=None, **options):
-    """The environment; the disk of the build passes for a network file system."""
-    return driver_env(shadow=shadow, local_shadow="on", **options) | {"LD_PRELOAD": DYING, "DYING_NFS": "1"}
+    """The environment; the disk of the build passes for a network file system. Files are so old that their times tell
+    their versions apart."""
+    return driver_env(shadow=shadow, local_shadow="on", **options) | {"LD_PRELOAD": DYING, "DYING_NFS": "1",
+                                                                      "DYING_AGED_S": "1000"}
 
 
 def python(script, *words, env):
@@ -285,11 +286,6 @@ READ = ("import h5py, sys; f = h5py.File(sys.argv[1], 'r'); s = 0\n"
         "print(s)")
 
 
-def old_enough(file):
-    """Waits until the file is so old that its times tell its versions apart."""
-    wait_for(lambda: time.time() > file.stat().st_ctime + YOUNG_S, "the file's age")
-
-
 def many(place):
     """A file of 500 small datasets, 3.3 MB, and the sum of them."""
     file = place / "many.h5"
@@ -300,7 +296,6 @@ def many(place):
 
 
 def readers_share(shadow, file, want):
-    old_enough(file)
     out, log = python(READ, file, env=on(shadow, log="stats"))
     first = near(log)[0]
     assert out.strip() == want and file.stat().st_size <= first["bytes"] + 4096 and first["reads"] <= 40, first
@@ -320,9 +315,13 @@ def changed_file_is_another(place, shadow, file, want):
     python("import h5py, sys; h5py.File(sys.argv[1], 'r+')['d0'][0] += 9", file, env=on(shadow))
     out, _ = python(READ, file, env=on(shadow))
     assert out.strip() == str(int(want) + 9), out
-    old_enough(file)
-    out, _ = python(READ, file, env=on(shadow))
-    assert out.strip() == str(int(want) + 9), out
+    """A server's clock counts whole seconds, and is five seconds behind this machine's."""
+    env = on(shadow) | {"DYING_CHANGED_S": str(int(time.time()) - 5)}
+    for more in 9, 18:    # changes within one second of that clock
+        out, _ = python(READ, file, env=env)
+        assert out.strip() == str(int(want) + more), (out, want, more)
+        python("import h5py, sys; h5py.File(sys.argv[1], 'r+')['d0'][0] += 9", file, env=clean_env())
+    assert python(READ, file, env=env)[0].strip() == str(int(want) + 27)
 
 
 def in_mounts(script, *words):
@@ -387,7 +386,6 @@ def on_disk(tap, shadow):
             _, log = python("import h5py, sys; h5py.File(sys.argv[1])['a'][()]", place / "plain.h5", env=env)
             assert not near(log), log
         file, want, _ = many(place)
-        old_enough(file)
         if os.geteuid() == 0:
             poor_tmpfs(tap, shadow, file, want)
         with tap.claim("off, the driver does what it did"):

@@ -2,7 +2,8 @@
  * write when half of it is done, or nothing of it where it is at most a sector. At exit the number of those calls is
  * written, as text, to the file DYING_COUNT. With DYING_SAY a line of what each did is appended to that file. With
  * DYING_SLOW_US each pread and each call that changes any file takes so many microseconds longer. With DYING_NFS what
- * lies on a disk seems to lie on NFS; with DYING_NO_FLOCK flock fails with ENOSYS. */
+ * lies on a disk seems to lie on NFS; with DYING_NO_FLOCK flock fails with ENOSYS. With DYING_AGED_S fstat tells of
+ * files that they were changed so many seconds earlier, with DYING_CHANGED_S that it was then (s since 1970). */
 #undef _FILE_OFFSET_BITS /* both names of each call are defined here; 64-bit systems */
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -29,6 +31,8 @@ int ftruncate64(int fd, off_t size);
 int fstatfs(int fd, struct statfs *fs);
 int fstatfs64(int fd, struct statfs64 *fs);
 int flock(int fd, int operation);
+int fstat(int fd, struct stat *st);
+int fstat64(int fd, struct stat64 *st);
 #pragma GCC visibility pop
 
 #define SECTOR 512
@@ -175,6 +179,33 @@ int fstatfs64(int fd, struct statfs64 *fs)
     int rc = ((int (*)(int, struct statfs64 *))next("fstatfs64"))(fd, fs);
     if (rc == 0 && fs->f_type != TMPFS_MAGIC && getenv("DYING_NFS"))
         fs->f_type = NFS_SUPER_MAGIC;
+    return rc;
+}
+
+static void redate(int regular, struct timespec *modified, struct timespec *changed)
+{
+    const char *aged = getenv("DYING_AGED_S"), *then = getenv("DYING_CHANGED_S");
+    if (regular && aged) {
+        modified->tv_sec -= atoll(aged);
+        changed->tv_sec -= atoll(aged);
+    }
+    if (regular && then)
+        *modified = *changed = (struct timespec){.tv_sec = atoll(then)};
+}
+
+int fstat(int fd, struct stat *st)
+{
+    int rc = ((int (*)(int, struct stat *))next("fstat"))(fd, st);
+    if (rc == 0)
+        redate(S_ISREG(st->st_mode), &st->st_mtim, &st->st_ctim);
+    return rc;
+}
+
+int fstat64(int fd, struct stat64 *st)
+{
+    int rc = ((int (*)(int, struct stat64 *))next("fstat64"))(fd, st);
+    if (rc == 0)
+        redate(S_ISREG(st->st_mode), &st->st_mtim, &st->st_ctim);
     return rc;
 }
 
