@@ -53,7 +53,7 @@ static int read_round(struct xh_read_op *op, struct xh_err *err)
 {
     int rc = 0, tells = op->rounds == 0 && !op->is_retry;
     op->ready.n = op->busy.n = op->on_disk.n = op->mine.n = op->bypass.n = op->again.n = 0;
-    if (tells)
+    if (tells && !op->defer_prefetch)
         tell(op->f, XH_MISSED, op->kind, op->asked, op->nasked, &op->served, 0);
     for (size_t i = 0; rc == 0 && i < IN_ROUNDS; i++)
         if (in_rounds[i]->serve)

@@ -92,6 +92,8 @@ static struct {
     unsigned streams; /* so many may be begun, on young connections */
     int apart; /* there is no connection yet */
     int far, busy_all; /* the server is; no connection is idle */
+    int grows; /* two connections are there, in slow start, and six more may be opened */
+    unsigned refuses; /* the so-many-th submission, from now on, finds no memory; 0: none */
     uint64_t rtt_ns;
     uint64_t watched; /* how often is this byte asked for? */
     unsigned times;
@@ -242,9 +244,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x",
                                    .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
-                                   .max_range_header = 3900, .flight_bytes = 1u << 20,
+                                   .max_range_header = 3900, .flight_bytes = engine.grows ? 20000 : 1u << 20,
                                    .connections = 8, .streaming = 8, .scattered = 8,
-                                   .open = engine.apart ? 0 : 8, .idle = engine.apart || engine.busy_all ? 0 : 8,
+                                   .open = engine.apart ? 0 : engine.grows ? 2 : 8, .idle = engine.apart || engine.busy_all ? 0 : 8,
                                    .far = engine.far,
                                    .streams = engine.streams, .young = engine.streams != 0, .warm = 8,
                                    .rtt_ns = engine.rtt_ns};
@@ -273,6 +275,10 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
 int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
 {
     pthread_mutex_lock(&engine.lock);
+    if (engine.refuses && --engine.refuses == 0) {
+        pthread_mutex_unlock(&engine.lock);
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a transfer");
+    }
     engine.transfers += (unsigned)n;
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < ts[i]->nranges; k++) {
@@ -2124,6 +2130,42 @@ Test(read, a_small_file_comes_whole_over_several_connections_once_something_is_m
     cr_expect_leq(atomic_load(&origin_now->fetched), engine.object_bytes + XH_PAGE_BYTES, "one page may be a gap");
     cr_expect_geq(atomic_load(&origin_now->fetched), engine.object_bytes - (64 << 10), "all but the head");
     xh_cache_close(f);
+}
+
+Test(read, one_of_several_processes_reads_its_share_before_the_file_comes_whole, .timeout = 20)
+{
+    for (int jointly = 0; jointly < 2; jointly++) {
+        struct xh_stats s;
+        engine.object_bytes = 900000;
+        struct xh_file *f = open_test("shadow=off");
+        f->opened_jointly = jointly;
+        read_piece(f, XH_KIND_RAW, 100 * XH_PAGE_BYTES, 300000);
+        xh_cache_stats(f, &s);
+        cr_expect_eq(s.bytes_demand, jointly ? 300000 : 0, "%llu", (unsigned long long)s.bytes_demand);
+        cr_expect(xh_schedule_is_whole(f));
+        xh_cache_close(f);
+    }
+}
+
+Test(read, a_small_file_of_which_some_requests_cannot_be_sent_comes_all_the_same, .timeout = 20)
+{
+    engine.object_bytes = 900000;
+    engine.far = engine.grows = 1;
+    engine.streams = 6;
+    for (unsigned refused = 0; refused < 3; refused++) {
+        struct xh_file *f = open_test("shadow=off");
+        engine.refuses = refused;
+        engine.loads = 0;
+        read_piece(f, XH_KIND_RAW, 100 * XH_PAGE_BYTES, 300000);
+        cr_expect_eq(engine.loads, refused == 0 ? 8 : refused == 2 ? 2 : 0, "%u: %u", refused, engine.loads);
+        drain();
+        for (uint64_t p = 0; p < xh_page_up(engine.object_bytes); p++)
+            cr_expect_neq(xh_shadow_peek(f->shadow, p), XH_CLAIM_BUSY, "%u: page %u", refused, (unsigned)p);
+        cr_expect_eq(xh_fetch_wide_flying(f) + xh_fetch_meta_flying(f), 0);
+        cr_expect_eq(xh_flow_flying(f), 0);
+        read_piece(f, XH_KIND_RAW, 0, engine.object_bytes);
+        xh_cache_close(f);
+    }
 }
 
 Test(read, where_the_whole_file_was_asked_for_and_did_not_come_guesses_are_made_again, .timeout = 20)
