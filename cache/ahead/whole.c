@@ -37,11 +37,11 @@ static void come(struct xh_file *f, int opens)
                  o.misses, o.rtt_ms, o.connections);
 }
 
-/* A read that takes some round trips comes with the rest: its reader waits no longer, and no connection stands idle
- * between the two. A small one comes first. */
+/* A read of much of the file comes with the rest: no connection stands idle between the two. Any other one comes
+ * first. */
 static int saw_bulk(struct xh_file *f, const struct xh_seen *s)
 {
-    if (may_come(f) && xh_extents_bytes(s->ext, s->n) >= XH_BULK_BYTES)
+    if (may_come(f) && xh_policy_comes_with_rest(xh_extents_bytes(s->ext, s->n), f->size))
         come(f, 1);
     return 0;
 }
@@ -51,7 +51,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     if (!s->missed || !may_come(f))
         return 0;
     atomic_fetch_add_explicit(&f->whole->misses, 1, memory_order_relaxed);
-    come(f, 0);
+    come(f, s->kind == XH_KIND_RAW && xh_extents_bytes(s->ext, s->n) >= XH_BULK_BYTES);
     return 0;
 }
 

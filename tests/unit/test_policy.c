@@ -277,6 +277,16 @@ Test(policy, what_does_not_come_whole)
         cr_assert_eq(xh_policy_is_whole(&o[i]), i == 0, "%zu", i);
 }
 
+Test(policy, a_large_read_of_much_of_a_small_file_comes_with_the_rest)
+{
+    cr_assert_not(xh_policy_comes_with_rest(256 * KIB - 1, 256 * KIB), "a small one comes first");
+    cr_assert(xh_policy_comes_with_rest(256 * KIB, 256 * KIB));
+    cr_assert(xh_policy_comes_with_rest(256 * KIB, 2 * MIB));
+    cr_assert_not(xh_policy_comes_with_rest(256 * KIB, 2 * MIB + 8));
+    cr_assert(xh_policy_comes_with_rest(2 * MIB, 16 * MIB));
+    cr_assert_not(xh_policy_comes_with_rest(2 * MIB - 1, 16 * MIB));
+}
+
 Test(policy, opening_fetches_the_head_or_all)
 {
     struct xh_opened o = {.size = 100 * MIB, .head_bytes = 64 * KIB, .readahead = 1};

@@ -244,9 +244,11 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x",
                                    .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
-                                   .max_range_header = 3900, .flight_bytes = engine.grows ? 20000 : 1u << 20,
+                                   .max_range_header = 3900,
+                                   .flight_bytes = engine.grows ? 20000 : 1u << 20,
                                    .connections = 8, .streaming = 8, .scattered = 8,
-                                   .open = engine.apart ? 0 : engine.grows ? 2 : 8, .idle = engine.apart || engine.busy_all ? 0 : 8,
+                                   .open = engine.apart ? 0 : engine.grows ? 2 : 8,
+                                   .idle = engine.apart || engine.busy_all ? 0 : 8,
                                    .far = engine.far,
                                    .streams = engine.streams, .young = engine.streams != 0, .warm = 8,
                                    .rtt_ns = engine.rtt_ns};
@@ -2132,16 +2134,20 @@ Test(read, a_small_file_comes_whole_over_several_connections_once_something_is_m
     xh_cache_close(f);
 }
 
-Test(read, one_of_several_processes_reads_its_share_before_the_file_comes_whole, .timeout = 20)
+Test(read, a_share_of_several_processes_and_a_small_part_come_before_the_whole_file, .timeout = 20)
 {
-    for (int jointly = 0; jointly < 2; jointly++) {
+    static const struct {
+        uint64_t size;
+        int jointly, first;
+    } table[] = {{900000, 0, 0}, {900000, 1, 1}, {OBJECT_BYTES, 0, 1 /* it is a tenth of the file */}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct xh_stats s;
-        engine.object_bytes = 900000;
-        struct xh_file *f = open_test("shadow=off");
-        f->opened_jointly = jointly;
+        engine.object_bytes = table[i].size;
+        struct xh_file *f = open_test("shadow=off,whole_file_bytes=4M");
+        f->opened_jointly = table[i].jointly;
         read_piece(f, XH_KIND_RAW, 100 * XH_PAGE_BYTES, 300000);
         xh_cache_stats(f, &s);
-        cr_expect_eq(s.bytes_demand, jointly ? 300000 : 0, "%llu", (unsigned long long)s.bytes_demand);
+        cr_expect_eq(s.bytes_demand, table[i].first ? 300000 : 0, "%zu: %llu", i, (unsigned long long)s.bytes_demand);
         cr_expect(xh_schedule_is_whole(f));
         xh_cache_close(f);
     }
