@@ -1,7 +1,8 @@
 /* Observers learn from the reads of an open file, and propose what to fetch ahead.
  *
- * read/ tells of each read, from one place: before what it lacks is asked for, where it lacks something (MISSED); when
- * that has been asked for, or at once where it lacks nothing (ASKED); and when its bytes are there (ANSWERED). Each
+ * read/ tells of each read, from one place: before what it lacks is asked for, where it lacks something (MISSED; not of
+ * a first read of who opened the file together with others, which comes before all guesses); when that has been asked
+ * for, or at once where it lacks nothing (ASKED); and when its bytes are there (ANSWERED). Each
  * observer is told at one of these moments: an observer of the order of reads wants to propose while the read still
  * waits, so that the link stays busy; an observer of bytes needs them; one that brings what the read lacks itself has
  * to come first.

