@@ -159,8 +159,9 @@ struct xh_opened {
  * end of the chain of round trips that reading parts of it takes. */
 int xh_policy_is_whole(const struct xh_opened *o);
 
-/* Returns 1 when a read of |bytes| comes with the rest of a file of |size| that comes whole; 0: before it. */
-int xh_policy_comes_with_rest(uint64_t bytes, uint64_t size);
+/* Returns 1 when a read of |bytes|, which ends at |end|, comes with the rest of a file of |size| that comes whole; 0:
+ * before it. */
+int xh_policy_comes_with_rest(uint64_t bytes, uint64_t end, uint64_t size);
 
 /* Returns the end of what opening fetches. |whole|: all of the file was asked for. |unverified|: bytes that came before
  * the version was known, and have to be proved. */

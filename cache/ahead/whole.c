@@ -37,11 +37,14 @@ static void come(struct xh_file *f, int opens)
                  o.misses, o.rtt_ms, o.connections);
 }
 
-/* A read of much of the file comes with the rest: no connection stands idle between the two. Any other one comes
- * first. */
+/* A read of much of the file, or of its beginning, comes with the rest: no connection stands idle between the two. Any
+ * other one comes first. */
 static int saw_bulk(struct xh_file *f, const struct xh_seen *s)
 {
-    if (may_come(f) && xh_policy_comes_with_rest(xh_extents_bytes(s->ext, s->n), f->size))
+    uint64_t end = 0;
+    for (size_t i = 0; i < s->n; i++)
+        end = s->ext[i].off + s->ext[i].len > end ? s->ext[i].off + s->ext[i].len : end;
+    if (may_come(f) && xh_policy_comes_with_rest(xh_extents_bytes(s->ext, s->n), end, f->size))
         come(f, 1);
     return 0;
 }

@@ -277,14 +277,24 @@ Test(policy, what_does_not_come_whole)
         cr_assert_eq(xh_policy_is_whole(&o[i]), i == 0, "%zu", i);
 }
 
-Test(policy, a_large_read_of_much_of_a_small_file_comes_with_the_rest)
+Test(policy, a_large_read_of_much_of_a_small_file_or_of_its_beginning_comes_with_the_rest)
 {
-    cr_assert_not(xh_policy_comes_with_rest(256 * KIB - 1, 256 * KIB), "a small one comes first");
-    cr_assert(xh_policy_comes_with_rest(256 * KIB, 256 * KIB));
-    cr_assert(xh_policy_comes_with_rest(256 * KIB, 2 * MIB));
-    cr_assert_not(xh_policy_comes_with_rest(256 * KIB, 2 * MIB + 8));
-    cr_assert(xh_policy_comes_with_rest(2 * MIB, 16 * MIB));
-    cr_assert_not(xh_policy_comes_with_rest(2 * MIB - 1, 16 * MIB));
+    static const struct {
+        uint64_t bytes, end, size;
+        int with;
+    } table[] = {
+        {256 * KIB - 1, 256 * KIB, 256 * KIB, 0}, /* a small one comes first */
+        {256 * KIB, 256 * KIB, 256 * KIB, 1},
+        {256 * KIB, 2 * MIB, 2 * MIB, 1},
+        {256 * KIB, 2 * MIB, 2 * MIB + 8, 0},
+        {2 * MIB, 16 * MIB, 16 * MIB, 1},
+        {2 * MIB - 1, 16 * MIB, 16 * MIB, 0},
+        {256 * KIB - 1, 256 * KIB, 16 * MIB, 0},
+        {256 * KIB, 2 * MIB, 16 * MIB, 1}, /* at the beginning */
+        {256 * KIB, 2 * MIB + 1, 16 * MIB, 0},
+    };
+    for (size_t i = 0; i < COUNT(table); i++)
+        cr_assert_eq(xh_policy_comes_with_rest(table[i].bytes, table[i].end, table[i].size), table[i].with, "%zu", i);
 }
 
 Test(policy, opening_fetches_the_head_or_all)
