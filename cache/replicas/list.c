@@ -7,6 +7,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "origin/url.h"
+
 #define SEPARATORS ",; \t\r\n"
 
 enum { HTTP, HTTPS, S3 }; /* what stands before "://": the last two are as safe as each other */
@@ -72,20 +74,30 @@ static int split(const char *s, size_t len, struct place *out)
     return 1;
 }
 
-/* Takes the next endpoint from |*list|; |*s| and |*len| are its text. Returns 1; 0 at the end; -1 when it cannot be
- * used. */
-static int next(const char **list, const struct place *url, struct place *out, const char **s, size_t *len)
+/* 1 for what can be asked: a server's name, and perhaps a port. */
+static int is_server(const struct place *p)
+{
+    char text[1024];
+    struct xh_authority a;
+    snprintf(text, sizeof text, "%.*s", (int)p->authority_len, p->authority);
+    return p->https == S3 || (p->authority_len < sizeof text && !xh_url_authority(text, 1, &a));
+}
+
+enum entry { LAST, USABLE, UNSAFE /* http, where the URL is https */, NO_ADDRESS };
+
+/* Takes the next endpoint from |*list|; |*s| and |*len| are its text. LAST: there is none. */
+static enum entry next(const char **list, const struct place *url, struct place *out, const char **s, size_t *len)
 {
     *s = *list + strspn(*list, SEPARATORS);
     *len = strcspn(*s, SEPARATORS);
     *list = *s + *len;
     if (*len == 0)
-        return 0;
-    if (!split(*s, *len, out) || memchr(out->path, '?', out->path_len) || (url->https && !out->https))
-        return -1;
+        return LAST;
+    if (!split(*s, *len, out) || !is_server(out) || memchr(out->path, '?', out->path_len))
+        return NO_ADDRESS;
     while (out->path_len && out->path[out->path_len - 1] == '/')
         out->path_len--;
-    return 1;
+    return url->https && !out->https ? UNSAFE : USABLE;
 }
 
 /* Returns 1 when |url| is at the endpoint |e|. */
@@ -101,21 +113,26 @@ size_t xh_list_sites(const char *url, const char *list, char *out[XH_SITES_MAX],
     struct place whole, e;
     const char *s, *rest = NULL;
     size_t n = 0, len;
-    int kind;
+    enum entry kind;
     *bad = NULL;
     if (!(out[n++] = strdup(url)))
         return 0;
     if (!split(url, strlen(url), &whole))
         return n;
-    for (const char *at = list; (kind = next(&at, &whole, &e, &s, &len)) != 0;)
-        if (kind > 0 && begins_with(&whole, &e) && (!rest || whole.path + e.path_len > rest))
+    for (const char *at = list; (kind = next(&at, &whole, &e, &s, &len)) != LAST;) {
+        if (kind == USABLE && begins_with(&whole, &e) && (!rest || whole.path + e.path_len > rest))
             rest = whole.path + e.path_len;
-    for (const char *at = list; rest && n < XH_SITES_MAX && (kind = next(&at, &whole, &e, &s, &len)) != 0;) {
-        if (kind < 0 && !*bad) {
+        if (kind == NO_ADDRESS && !*bad) { /* it is one for no file */
             *bad = s;
             *bad_len = len;
         }
-        if (kind < 0 || begins_with(&whole, &e))
+    }
+    for (const char *at = list; rest && n < XH_SITES_MAX && (kind = next(&at, &whole, &e, &s, &len)) != LAST;) {
+        if (kind == UNSAFE && !*bad) {
+            *bad = s;
+            *bad_len = len;
+        }
+        if (kind != USABLE || begins_with(&whole, &e))
             continue;
         if (asprintf(&out[n], "%s://%.*s%.*s%s", scheme_of(e.https), (int)e.authority_len, e.authority,
                      (int)e.path_len, e.path, rest) < 0) {

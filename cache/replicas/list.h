@@ -13,7 +13,8 @@
  * root://, it is read as https. The list applies only to a URL that begins with one of its endpoints. The rest of the
  * URL's path is appended to each other endpoint.
  * |out| gets |url| itself and then the others, XH_SITES_MAX at most. |*bad| and |*bad_len| get the first entry that
- * cannot be used (not http(s), or http where |url| is https), else NULL; such entries are skipped.
+ * cannot be used, else NULL: one that is no address, even where the list does not apply, or is http where |url| is
+ * https. Such entries are skipped.
  * Returns the number of URLs, at least 1; 0 without memory, and then nothing is owned. Owns: the caller frees each
  * URL. */
 size_t xh_list_sites(const char *url, const char *list, char *out[XH_SITES_MAX], const char **bad, size_t *bad_len);

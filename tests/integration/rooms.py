@@ -67,7 +67,7 @@ ROOMS = {
         "cache/origin/learn cache/origin/send cache/origin/loop cache/origin/way cache/origin/s3regions",
         "base watch text creds wire caller asked exchange verdict control"),
     "origin": ("cache/origin/", "base watch text creds wire caller asked exchange verdict control engine"),
-    "replicas": ("cache/replicas/", "base asked origin:-"),
+    "replicas": ("cache/replicas/", "base text:url.h asked origin:-"),
     "together": (
         "cache/open/opening cache/open/expected",
         "base face watch shadow:shadow.h disk:disk.h asked origin:- replicas:replicas.h"),

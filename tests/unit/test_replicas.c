@@ -85,6 +85,21 @@ Test(list, http_is_refused_where_the_url_is_https)
     cr_assert_str_eq(sites("http://a.org/x", "http://a.org http://b.org"), "http://a.org/x http://b.org/x");
 }
 
+Test(list, an_entry_that_is_no_address_is_told_whatever_is_read)
+{
+    static const char *const bad[] = {"ftp://b.org", "https://b.org:x", "https://", "https://b.org?a", "b.org:99999",
+                                      "https://b@d@:1"};
+    char list[100];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(list, sizeof list, "https://a.org %s", bad[i]);
+        cr_expect_str_eq(bad_of("https://a.org/x", list), bad[i]);
+        cr_expect_str_eq(bad_of("https://c.org/x", list), bad[i]);
+        cr_expect_str_eq(sites("https://a.org/x", list), "https://a.org/x", "%s", bad[i]);
+    }
+    cr_expect_str_eq(bad_of("https://a.org/x", "https://b.org,https://me:p%40w@a.org:1/d,root://[::1],s3://b"), "");
+    cr_expect_str_eq(bad_of("https://c.org/x", "http://a.org,https://b.org"), "");
+}
+
 Test(list, rubbish_is_survived_and_the_number_is_bounded)
 {
     char many[2000] = "https://a.org";
