@@ -154,7 +154,10 @@ class Process:
 
     def hear(self):
         """Takes what it says. Returns whether there may be more."""
-        data = self.sock.recv(1 << 16)
+        try:
+            data = self.sock.recv(1 << 16)
+        except ConnectionResetError:    # it was killed before it read what it was told: all that it said was taken
+            data = b""
         self.text += data.decode(errors="replace")
         if not data:
             found = re.findall(r"^ended (-?\d+)$", self.text, re.M)
