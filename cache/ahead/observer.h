@@ -1,11 +1,11 @@
 /* Observers learn from the reads of an open file, and propose what to fetch ahead.
  *
- * read/ tells of each read, from one place: before what it lacks is asked for, where it lacks something (MISSED; not of
- * a first read of who opened the file together with others, which comes before all guesses); when that has been asked
- * for, or at once where it lacks nothing (ASKED); and when its bytes are there (ANSWERED). Each
- * observer is told at one of these moments: an observer of the order of reads wants to propose while the read still
- * waits, so that the link stays busy; an observer of bytes needs them; one that brings what the read lacks itself has
- * to come first.
+ * read/ tells of each read, from one place: before what it lacks is asked for, where it lacks something (MISSED); when
+ * that has been asked for, or at once where it lacks nothing (ASKED); and when its bytes are there (ANSWERED). Several
+ * processes may have opened the file together: there a first read comes before all guesses, and MISSED is not told.
+ * Each observer is told at one of these moments: an observer of the order of reads wants to propose while the read
+ * still waits, so that the link stays busy; an observer of bytes needs them; one that brings what the read lacks itself
+ * has to come first.
  *
  * An observer proposes to the scheduler (schedule.h), which alone turns proposals into fetches. It proposes within
  * |saw|, under its own lock where it has one: how much was seen to is part of what it knows. */

@@ -74,8 +74,8 @@ static size_t to_hold(const struct xh_multipart *m, const uint8_t *p, size_t n)
     return (size_t)(p + n - lf) + (lf > p && lf[-1] == '\r');
 }
 
-/* 1 when a part's end stands in |p|. Whatever the data, looking for its first two bytes, many at a time, takes a ninth
- * of a nanosecond a byte; memmem 0.5 to 5, as much as all else that is done with it. */
+/* 1 when a part's end stands in |p|. Looking for its first two bytes, many at a time, takes 0.15 to 0.27 ns a byte of
+ * random bytes, zeros or line ends; memmem alone 0.46 to 5.4, where all else that is done with a byte takes one. */
 static int has_end(const struct xh_multipart *m, const uint8_t *p, size_t n)
 {
     size_t most = strlen(m->end);

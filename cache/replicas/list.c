@@ -119,20 +119,16 @@ size_t xh_list_sites(const char *url, const char *list, char *out[XH_SITES_MAX],
         return 0;
     if (!split(url, strlen(url), &whole))
         return n;
-    for (const char *at = list; (kind = next(&at, &whole, &e, &s, &len)) != LAST;) {
+    for (const char *at = list; (kind = next(&at, &whole, &e, &s, &len)) != LAST;)
         if (kind == USABLE && begins_with(&whole, &e) && (!rest || whole.path + e.path_len > rest))
             rest = whole.path + e.path_len;
-        if (kind == NO_ADDRESS && !*bad) { /* it is one for no file */
+    for (const char *at = list; (kind = next(&at, &whole, &e, &s, &len)) != LAST;) {
+        int applies = rest && n < XH_SITES_MAX;
+        if (!*bad && (kind == NO_ADDRESS || (kind == UNSAFE && applies))) { /* the first is one for no file */
             *bad = s;
             *bad_len = len;
         }
-    }
-    for (const char *at = list; rest && n < XH_SITES_MAX && (kind = next(&at, &whole, &e, &s, &len)) != LAST;) {
-        if (kind == UNSAFE && !*bad) {
-            *bad = s;
-            *bad_len = len;
-        }
-        if (kind != USABLE || begins_with(&whole, &e))
+        if (!applies || kind != USABLE || begins_with(&whole, &e))
             continue;
         if (asprintf(&out[n], "%s://%.*s%.*s%s", scheme_of(e.https), (int)e.authority_len, e.authority,
                      (int)e.path_len, e.path, rest) < 0) {

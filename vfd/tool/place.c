@@ -11,11 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../cache/base/waits.h"
+
 #define ACL "system.posix_acl_access"
 #define ACL_BYTES 4096 /* of 500 entries; ext4's own limit is less */
 #define AHEAD_MOST_S 5 /* a file server's clock may be ahead of ours by so much; a later date was set by somebody */
-#define LOOK_EVERY_NS 20000000
-#define LOOKS_MOST 500
+#define LOOK_EVERY_NS 20000000u /* whether that second is over */
+#define LOOKS_MOST 500          /* ten seconds: a file that changes once a second all that time is being written */
 
 static int names_of(const char *path, const char *suffix, struct xh_place *n)
 {
@@ -150,14 +152,13 @@ int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct
 
 int xh_place_settle(int fd, struct stat *st, struct xh_baked *out)
 {
-    static const struct timespec pause = {.tv_nsec = LOOK_EVERY_NS};
     for (int looks = 0; looks < LOOKS_MOST; looks++) {
         time_t now = time(NULL); /* the kernel dates files by the same clock */
         if (st->st_mtim.tv_sec < now || st->st_mtim.tv_sec - now > AHEAD_MOST_S) {
             out->file_bytes = (uint64_t)st->st_size;
             return 0;
         }
-        nanosleep(&pause, NULL);
+        xh_pause_ns(LOOK_EVERY_NS);
         if (fstat(fd, st) != 0)
             return xh_baked_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
     }
