@@ -193,9 +193,10 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
                    struct xh_err *err)
 {
     struct xh_options o;
-    enum xh_edit_how how = flags & XH_ACC_EXCL    ? XH_EDIT_CREATE
-                           : flags & XH_ACC_TRUNC ? XH_EDIT_REPLACE
-                                                  : XH_EDIT_CHANGE;
+    enum xh_edit_how how = flags & XH_ACC_EXCL     ? XH_EDIT_CREATE
+                           : !(flags & XH_ACC_TRUNC) ? XH_EDIT_CHANGE
+                           : flags & XH_ACC_CREAT    ? XH_EDIT_REPLACE
+                                                     : XH_EDIT_EMPTY; /* the family driver looks for parts so */
     int rc = xh_fapl_options(h5, fapl, &o, err);
     if (rc)
         return rc;

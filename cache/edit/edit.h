@@ -15,6 +15,7 @@ enum xh_edit_how {
     XH_EDIT_CHANGE,  /* it exists, and will be changed */
     XH_EDIT_CREATE,  /* it must not exist */
     XH_EDIT_REPLACE, /* made anew, whether it exists or not */
+    XH_EDIT_EMPTY,   /* it exists, and is made anew */
 };
 
 /* What is read. Merges treat the kinds differently. */
@@ -25,8 +26,8 @@ enum xh_edit_kind {
 };
 
 /* Opens |url|. Returns 0 or a negative code with |err| set: those of xh_cache_open and xh_overlay_new; XH_E_INVAL
- * with sys_errno EEXIST (CREATE, and it exists); XH_E_INVAL (no https, or a query). Owns: the caller closes |*out|.
- * Blocks. */
+ * with sys_errno EEXIST (CREATE, and it exists); XH_E_NOENT (EMPTY, and it does not); XH_E_INVAL (no https, or a
+ * query). Owns: the caller closes |*out|. Blocks. */
 int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how how, struct xh_edit **out,
                  struct xh_err *err);
 

@@ -114,6 +114,8 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
         err->sys_errno = EEXIST;
     }
+    if (rc == 0 && how == XH_EDIT_EMPTY && !st.there)
+        rc = xh_err_set(err, XH_E_NOENT, 0, "%.200s: there is no such file", xh_dav_shown(e->dav));
     rc = rc ? rc : xh_overlay_new(&e->opt, xh_dav_text(e->dav), &e->overlay, err);
     if (rc)
         return rc;

@@ -1016,6 +1016,12 @@ with h5py.File(url, driver="family", memb_size=100000) as f:
 f = h5py.File(sys.argv[0] + ".h5", "w", driver="core", backing_store=False)
 assert commit(f) == 0    # a file that is at no URL""", url)
         assert len(list(p.root.glob("parts*.h5"))) > 2 and p.left() == []
+    with tap.claim("parts: what a new file in parts asks for: its parts, and one that is not there"):
+        p.gate.arm(lambda *_: None)
+        p.good("f = h5py.File(url, 'w', driver='family', memb_size=100000); f['a'] = np.arange(50000); f.close()",
+               f"{p.gate.url}/new-%05d.h5")
+        asked = {found[0] for _, path, *_ in p.gate.log if (found := re.findall(r"new-\d+", path))}
+        assert asked == {f"new-{i:05d}" for i in range(5)}, sorted(asked)[:20]
 
 
 # --- a commit that is done, and whose version cannot be opened --------------------------------------
