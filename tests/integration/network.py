@@ -149,8 +149,8 @@ def inside(program, is_long):
             for kind in ends:
                 with tap.claim(f"a link that is dead for 30 s, {kind}: with the options' defaults the read goes on"):
                     goes_on(*ends[kind])
-            with tap.claim("a server that asks for a day's pause is asked again after 30 s"):
-                paused(lab, 86400, 30)
+            with tap.claim("a server that asks for a day's pause is asked again after two minutes"):
+                paused(lab, 86400, 120)
             lab.close()
             return tap.done()
         ends = dead_for(lab, 2, {"stall_timeout_ms": 1000, "connect_timeout_ms": 1000, "retries": 5})
