@@ -233,7 +233,8 @@ def failures(tap, job, server, local):
                            "broken=/missing", "broken=/refused")
         assert f"/missing not followed in {job.ranks}" in out and f"/refused not followed in {job.ranks}" in out, out
         said = [line for line in err.splitlines() if line.startswith("xhdf5: ")]
-        assert len(said) == 2 and f"{server.url}/missing.h5" in said[0] and "404" in said[0] and refused in said[1], err
+        assert len(said) == 2 and f"{server.url}/missing.h5" in said[0] and "404" in said[0] and refused in said[1], (
+            said, err[-500:])
     with tap.claim("without a shadow it works as well"):
         job.run(harness.driver_env(server, shadow="/proc/nowhere"), f"{server.url}/earliest.h5", local, "metadata",
                 "/gzip", "rows", "/small_chunks", "columns")
