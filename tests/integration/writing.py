@@ -247,9 +247,18 @@ def check_guarded(tap, p):
             for method in ("MOVE", "COPY"):
                 for out in ("/out", "/out/"):
                     refused(method, way, Destination=p.server.url + out)
-        status = ask("MOVE", "/moved.h5", Destination=f"{p.server.url}/a%20b%C3%A4.h5")
-        assert status in (201, 204), (status, [x.name for x in p.root.iterdir()], holes)
-        (p.root / "a b\u00e4.h5").unlink()
+        for way in "/", "//", "/./", "/%2e", "/folder/..":    # what is there goes first: the whole tree
+            for method in ("MOVE", "COPY"):
+                (p.root / "folder").mkdir(exist_ok=True)
+                (p.root / "folder").chmod(0o777)
+                refused(method, "/folder/", Destination=p.server.url + way)
+        (p.root / "folder").rmdir()
+        assert ask("PUT", "/moved.h5", b"x") in (201, 204)
+        for name, way in ("a b\u00e4.h5", "a%20b%C3%A4.h5"), (".hidden..h5", ".hidden..h5"):
+            status = ask("MOVE", "/moved.h5", Destination=f"{p.server.url}/{way}")
+            assert status in (201, 204), (status, way, [x.name for x in p.root.iterdir()], holes)
+            (p.root / name).rename(p.root / "moved.h5")
+        (p.root / "moved.h5").unlink()
         clean()
         assert not holes, "\n".join(map(str, holes))
 
