@@ -409,6 +409,10 @@ static uint64_t quiet_ns(const struct xh_handle *h, uint64_t up)
 static enum xh_net keep_pace(struct xh_handle *h, uint64_t down, uint64_t up)
 {
     uint64_t now = xh_now_ns(), most = quiet_ns(h, up);
+    if (down + up < h->moved) { /* libcurl sends it anew: the connection that it had kept broke before an answer */
+        h->paced = 0;
+        h->paced_ns = now;
+    }
     if (down + up != h->moved) {
         h->moved = down + up;
         h->moved_ns = now;

@@ -1,7 +1,14 @@
-/* Waits on a machine whose wall clock is set back while they last: they take as long as before. */
+/* Waits on a machine whose wall clock is set back while they last: they take as long as before. And how long a request
+ * may take. */
 #include <criterion/criterion.h>
 #include <dlfcn.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -9,7 +16,9 @@
 
 #include "base/interrupt.h"
 #include "base/now.h"
+#include "origin/handle.h"
 #include "origin/loop.h"
+#include "origin/proxy.h"
 #include "base/waits.h"
 
 #define HOUR_S 3600
@@ -83,4 +92,99 @@ Test(waits, a_pause_lasts_though_signals_come, .timeout = 20)
     uint64_t lasted = xh_now_ns() - begun;
     setitimer(ITIMER_REAL, &never, NULL);
     cr_expect_geq(lasted, 30000000u);
+}
+
+/* ---- requests one at a time */
+
+#define UPLOAD_BYTES 30000000u
+#define PIECES       30u
+#define SLOW_NS      6000000000u
+
+/* Takes the head of a request, and |bytes| behind it, in pieces with |pause_ns| between. */
+static void take(int fd, size_t bytes, uint64_t pause_ns)
+{
+    static char buf[UPLOAD_BYTES / PIECES];
+    for (size_t n = 0; n < 4 || memcmp(buf + n - 4, "\r\n\r\n", 4) != 0; n++)
+        cr_assert(n < sizeof buf && recv(fd, buf + n, 1, 0) == 1);
+    for (; bytes; bytes -= sizeof buf) {
+        cr_assert_eq(recv(fd, buf, sizeof buf, MSG_WAITALL), (ssize_t)sizeof buf);
+        xh_pause_ns(pause_ns); /* not a wait: a link's rate */
+    }
+}
+
+static void say(int fd, const char *text)
+{
+    cr_assert_eq(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+static int met(int listener)
+{
+    int fd = accept(listener, NULL, NULL);
+    if (fd < 0)
+        abort();
+    return fd;
+}
+
+/* Hangs up when an upload is there, and takes it, slowly, when it is sent again. */
+static void *hangs_up_once(void *listener)
+{
+    int one = met(*(int *)listener);
+    take(one, 0, 0);
+    say(one, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    take(one, UPLOAD_BYTES, 0);
+    close(one);
+    one = met(*(int *)listener);
+    take(one, UPLOAD_BYTES, SLOW_NS / PIECES);
+    say(one, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
+    close(one);
+    return NULL;
+}
+
+static ptrdiff_t zeros(void *ctx, char *buf, size_t len)
+{
+    size_t *left = ctx, n = len < *left ? len : *left;
+    memset(buf, 0, n);
+    *left -= n;
+    return (ptrdiff_t)n;
+}
+
+static int again(void *ctx, uint64_t off)
+{
+    *(size_t *)ctx = UPLOAD_BYTES - off;
+    return 0;
+}
+
+/* libcurl sends a request anew where a connection that it had kept breaks before an answer. */
+Test(waits, an_upload_that_begins_anew_has_its_time_anew, .timeout = 60)
+{
+    static const struct xh_handle_events events = {.read = zeros, .seek = again};
+    struct xh_proxies none = {.of = {{.text = ""}, {.text = ""}}, .except = ""};
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    size_t left = UPLOAD_BYTES;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 1 << 16;
+    if (listener < 0)
+        abort();
+    setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    cr_assert(bind(listener, (void *)&at, size) == 0 && listen(listener, 5) == 0);
+    cr_assert_eq(getsockname(listener, (void *)&at, &size), 0);
+    pthread_t server;
+    cr_assert_eq(pthread_create(&server, NULL, hangs_up_once, &listener), 0);
+    char url[64];
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/x", ntohs(at.sin_port));
+    struct xh_handle *h = xh_handle_new(&events, &left, 0);
+    struct xh_handle_ask ask = {.send = {.url = url, .method = "HEAD", .proxies = &none, .connect_timeout_ms = 1000},
+                                .bodiless = 1,
+                                .quiet_ms = 1000};
+    struct xh_outcome out;
+    cr_assert_eq(xh_handle_ask(h, &ask, &out), XH_NET_OK, "%s", out.text);
+    ask.send.method = "PUT";
+    ask.bodiless = 0;
+    ask.uploads = 1;
+    ask.upload_bytes = UPLOAD_BYTES;
+    cr_expect_eq(xh_handle_ask(h, &ask, &out), XH_NET_OK, "%s", out.text);
+    xh_handle_free(h);
+    if (left == 0)
+        pthread_join(server, NULL);
+    close(listener);
 }
