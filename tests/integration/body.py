@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compressed bodies beside files: made, found, read; wrong, stale, cut and hostile ones: the right bytes every time.
 
-Usage: body.py nginx|xrootd
+Usage: body.py nginx|xrootd DYING, which is tests/support/dying_writes.c
 """
 import contextlib
 import ctypes
@@ -629,6 +629,17 @@ def its_rights(room):
         (room.root / "other").unlink()
     with contextlib.suppress(OSError):
         os.removexattr(room.file, "system.posix_acl_access")
+    for path in beside:
+        path.unlink()
+    if os.geteuid() == 0:    # its group may do less than the rest, and the publisher is no member
+        room.file.chmod(0o604)
+        room.root.chmod(0o777)
+        status, out, err = harness.run(["setpriv", "--reuid=1234", "--regid=1234", "--clear-groups", TOOL, "publish",
+                                        "--body=zstd", room.file], harness.clean_env())
+        assert status == 3 and "cannot be given to that group" in out + err, (status, out, err)
+        assert not any(path.exists() for path in beside), list(room.root.iterdir())
+        room.root.chmod(0o755)
+        assert tool("--body=zstd", room.file)[0] == 0
     with contextlib.suppress(OSError):
         os.chown(room.file, was.st_uid, other)
     room.file.chmod(was.st_mode & 0o777)
@@ -652,6 +663,29 @@ def a_change_within_the_second_of_the_last_one_shows(room):
     path.unlink()
 
 
+def a_file_servers_clock_is_behind(room):
+    """The second of the last change is over when it is by the clock that dates the changes."""
+    path = room.make("behind", "plain")
+    data = path.read_bytes()
+    while time.time() % 1 > 0.3:
+        time.sleep(0.01)
+    path.write_bytes(data)
+    status, out, err = at_server(path, DYING_AGED_S="5")
+    assert status == 0 and int(time.time()) > int(path.stat().st_mtime), out + err
+    tool("--remove", path)
+    path.unlink()
+
+
+def a_file_system_may_have_one_owner_for_all_files(room):
+    """As of a CIFS mount, and of sshfs."""
+    status, out, err = at_server(room.file, DYING_OWNER="4711")
+    assert status == 0 and room.body().exists() and not list(room.root.glob(".*.part")), out + err
+
+
+def at_server(path, **how):
+    return harness.run([TOOL, "publish", "--body=zstd", path], harness.clean_env() | {"LD_PRELOAD": sys.argv[2]} | how)
+
+
 def main():
     kind, tap = sys.argv[1], harness.Tap()
     with tempfile.TemporaryDirectory(prefix="xh-body-") as d:
@@ -663,7 +697,8 @@ def main():
                      (what_is_read_comes_through_it, its_pages_stay, many_processes_share_it,
                       small_reads_take_the_smaller_way,
                       auto_leaves_it_where_the_link_is_fast, auto_takes_it_where_the_link_is_slow, a_child_reads_on,
-                      a_changed_file, a_change_within_the_second_of_the_last_one_shows)
+                      a_changed_file, a_change_within_the_second_of_the_last_one_shows,
+                      a_file_servers_clock_is_behind, a_file_system_may_have_one_owner_for_all_files)
             for claim in claims:
                 tool("--remove", root)
                 with tap.claim(claim.__name__.replace("_", " ")):

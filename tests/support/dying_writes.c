@@ -2,8 +2,9 @@
  * write when half of it is done, or nothing of it where it is at most a sector. At exit the number of those calls is
  * written, as text, to the file DYING_COUNT. With DYING_SAY a line of what each did is appended to that file. With
  * DYING_SLOW_US each pread and each call that changes any file takes so many microseconds longer. With DYING_NFS what
- * lies on a disk seems to lie on NFS; with DYING_NO_FLOCK flock fails with ENOSYS. With DYING_AGED_S fstat tells of
- * files that they were changed so many seconds earlier, with DYING_CHANGED_S that it was then (s since 1970). */
+ * lies on a disk seems to lie on NFS; with DYING_NO_FLOCK flock fails with ENOSYS. With DYING_AGED_S fstat and stat
+ * tell of files that they were changed so many seconds earlier, with DYING_CHANGED_S that it was then (s since 1970),
+ * with DYING_OWNER that they are that user's. */
 #undef _FILE_OFFSET_BITS /* both names of each call are defined here; 64-bit systems */
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,6 +34,8 @@ int fstatfs64(int fd, struct statfs64 *fs);
 int flock(int fd, int operation);
 int fstat(int fd, struct stat *st);
 int fstat64(int fd, struct stat64 *st);
+int stat(const char *path, struct stat *st);
+int stat64(const char *path, struct stat64 *st);
 #pragma GCC visibility pop
 
 #define SECTOR 512
@@ -182,32 +185,32 @@ int fstatfs64(int fd, struct statfs64 *fs)
     return rc;
 }
 
-static void redate(int regular, struct timespec *modified, struct timespec *changed)
+static void retell(int regular, struct timespec *modified, struct timespec *changed, uid_t *owner)
 {
-    const char *aged = getenv("DYING_AGED_S"), *then = getenv("DYING_CHANGED_S");
+    const char *aged = getenv("DYING_AGED_S"), *then = getenv("DYING_CHANGED_S"), *whose = getenv("DYING_OWNER");
     if (regular && aged) {
         modified->tv_sec -= atoll(aged);
         changed->tv_sec -= atoll(aged);
     }
     if (regular && then)
         *modified = *changed = (struct timespec){.tv_sec = atoll(then)};
+    if (regular && whose)
+        *owner = (uid_t)atoll(whose);
 }
 
-int fstat(int fd, struct stat *st)
-{
-    int rc = ((int (*)(int, struct stat *))next("fstat"))(fd, st);
-    if (rc == 0)
-        redate(S_ISREG(st->st_mode), &st->st_mtim, &st->st_ctim);
-    return rc;
-}
+#define RETOLD(name, of, kind)                                                              \
+    int name(of, struct kind *st)                                                           \
+    {                                                                                       \
+        int rc = ((int (*)(of, struct kind *))next(#name))(file, st);                       \
+        if (rc == 0)                                                                        \
+            retell(S_ISREG(st->st_mode), &st->st_mtim, &st->st_ctim, &st->st_uid);          \
+        return rc;                                                                          \
+    }
 
-int fstat64(int fd, struct stat64 *st)
-{
-    int rc = ((int (*)(int, struct stat64 *))next("fstat64"))(fd, st);
-    if (rc == 0)
-        redate(S_ISREG(st->st_mode), &st->st_mtim, &st->st_ctim);
-    return rc;
-}
+RETOLD(fstat, int file, stat)
+RETOLD(fstat64, int file, stat64)
+RETOLD(stat, const char *file, stat)
+RETOLD(stat64, const char *file, stat64)
 
 int flock(int fd, int operation)
 {

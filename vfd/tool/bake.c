@@ -339,7 +339,7 @@ void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_ba
     if (m.fd < 0)
         goto out;
     beside_open(&n, &st, &b, out);
-    if ((out->as == XH_BAKED_FRESH && !dry) || (!dry && xh_place_settle(m.fd, &st, out) != 0))
+    if ((out->as == XH_BAKED_FRESH && !dry) || (!dry && xh_place_settle(&n, m.fd, &st, out) != 0))
         goto out;
     if (xh_survey_walk(&s, path, o, &err) != 0) {
         xh_baked_tell(out, XH_BAKED_FAILED, "%s", err.text);

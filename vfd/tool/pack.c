@@ -425,7 +425,7 @@ static void see_to(const char *path, int checks, int codec, int dry, int threads
         if (checks && out->as == XH_BAKED_FRESH && b.read)
             compare(fd, &b, done, out);
         else if (!checks && (out->as != XH_BAKED_FRESH || dry || !is_packed_so(&b, codec)) &&
-                 (dry || xh_place_settle(fd, &st, out) == 0))
+                 (dry || xh_place_settle(&n, fd, &st, out) == 0))
             make(path, fd, &n, &st, codec, dry, threads, done, out);
         body_close(&b);
         close(fd);

@@ -15,7 +15,8 @@
 
 #define ACL "system.posix_acl_access"
 #define ACL_BYTES 4096 /* of 500 entries; ext4's own limit is less */
-#define AHEAD_MOST_S 5 /* a file server's clock may be ahead of ours by so much; a later date was set by somebody */
+#define AHEAD_MOST_S 5 /* a later date than the file system's own was set by somebody, and passes for old, too */
+#define OLD_S 30 /* a file server's clock may be behind ours by so much: as in cache/localfs/localfs.c */
 #define LOOK_EVERY_NS 20000000u /* whether that second is over */
 #define LOOKS_MOST 500          /* ten seconds: a file that changes once a second all that time is being written */
 
@@ -40,19 +41,23 @@ void xh_place_free(struct xh_place *n)
     free(n->part);
 }
 
-/* Opens and locks the temporary file, and makes sure that the name still belongs to it. One of another user, or with
- * another name beside it, is replaced: what is written there would be somebody else's. Returns a descriptor or -1. */
+/* Opens and locks the temporary file, and makes sure that the name still belongs to it. One that was there, and is of
+ * another user or has another name beside it, is replaced: what is written there would be somebody else's. (What is
+ * made here may have another owner, too: some file systems have one for all files.) Returns a descriptor or -1. */
 static int open_part(const char *part)
 {
     struct stat now, mine;
     for (int tries = 0; tries < 100; tries++) {
-        int fd = open(part, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+        static const int how = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+        int fd = open(part, how | O_CREAT | O_EXCL, 0600), made = fd >= 0;
+        if (fd < 0 && errno == EEXIST && (fd = open(part, how)) < 0 && errno == ENOENT)
+            continue;
         if (fd < 0)
             return -1;
         int locked = flock(fd, LOCK_EX | LOCK_NB) == 0, busy = !locked && errno == EWOULDBLOCK;
         if (locked && fstat(fd, &mine) == 0 && lstat(part, &now) == 0 && now.st_ino == mine.st_ino &&
             now.st_dev == mine.st_dev && S_ISREG(mine.st_mode)) {
-            if (mine.st_uid == geteuid() && mine.st_nlink == 1)
+            if (made || (mine.st_uid == geteuid() && mine.st_nlink == 1))
                 return fd;
             unlink(part);
         }
@@ -103,7 +108,8 @@ static int give_list(int fd, int original)
 }
 
 /* Those who may read the original may read what lies beside it, and nobody else: it holds the same. So a group's rights
- * are of no use without the group. Root gives the owner, too. Returns 0, or -1 with |out| or errno set. */
+ * are of no use without the group, also where it has less than others. Root gives the owner, too. The list comes before
+ * the mode: that would widen a list that the directory gave. Returns 0, or -1 with |out| or errno set. */
 static int give_rights(int fd, int original, const struct stat *st, struct xh_baked *out)
 {
     struct stat mine;
@@ -111,12 +117,12 @@ static int give_rights(int fd, int original, const struct stat *st, struct xh_ba
     if (fstat(fd, &mine) != 0)
         return -1;
     if ((mine.st_gid != st->st_gid || (geteuid() == 0 && mine.st_uid != st->st_uid)) &&
-        fchown(fd, geteuid() == 0 ? st->st_uid : (uid_t)-1, st->st_gid) != 0 && (group & ~others))
+        fchown(fd, geteuid() == 0 ? st->st_uid : (uid_t)-1, st->st_gid) != 0 && group != others)
         return xh_baked_say(out, XH_BAKED_FAILED,
-                            "the file's group may read it, and what lies beside it cannot be given to that group (%s): "
-                            "publish it as a member of the group",
+                            "the file's group has other rights than the rest, and what lies beside it cannot be given "
+                            "to that group (%s): publish it as a member of the group",
                             strerror(errno));
-    return fchmod(fd, st->st_mode & 0666) == 0 ? give_list(fd, original) : -1;
+    return give_list(fd, original) == 0 ? fchmod(fd, st->st_mode & 0666) : -1;
 }
 
 int xh_place_done(const struct xh_place *n, int fd, int from, const struct stat *original, int wrote,
@@ -150,19 +156,33 @@ int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct
     return xh_baked_say(out, XH_BAKED_FAILED, "it is no regular file");
 }
 
-int xh_place_settle(int fd, struct stat *st, struct xh_baked *out)
+/* How a file that is changed now is dated there: |part| is one. A file server has a clock of its own. */
+static time_t its_clock(int part)
 {
-    for (int looks = 0; looks < LOOKS_MOST; looks++) {
-        time_t now = time(NULL); /* the kernel dates files by the same clock */
-        if (st->st_mtim.tv_sec < now || st->st_mtim.tv_sec - now > AHEAD_MOST_S) {
-            out->file_bytes = (uint64_t)st->st_size;
-            return 0;
-        }
+    struct stat st;
+    return part >= 0 && futimens(part, NULL) == 0 && fstat(part, &st) == 0 ? st.st_mtim.tv_sec : time(NULL);
+}
+
+int xh_place_settle(const struct xh_place *n, int fd, struct stat *st, struct xh_baked *out)
+{
+    int part = -1, rc = 0, looks = 0;
+    if (st->st_mtim.tv_sec >= time(NULL) - OLD_S)
+        part = open_part(n->part);
+    for (time_t now; (now = its_clock(part)) <= st->st_mtim.tv_sec && st->st_mtim.tv_sec - now <= AHEAD_MOST_S;) {
         xh_pause_ns(LOOK_EVERY_NS);
         if (fstat(fd, st) != 0)
-            return xh_baked_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
+            rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
+        else if (++looks == LOOKS_MOST)
+            rc = xh_baked_say(out, XH_BAKED_FAILED, "somebody is writing to it: publish it when it is whole");
+        if (rc)
+            break;
     }
-    return xh_baked_say(out, XH_BAKED_FAILED, "somebody is writing to it: publish it when it is whole");
+    if (part >= 0) {
+        unlink(n->part);
+        close(part);
+    }
+    out->file_bytes = (uint64_t)st->st_size;
+    return rc;
 }
 
 int xh_place_is_changed(const char *path, const struct stat *was)

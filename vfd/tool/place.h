@@ -22,10 +22,10 @@ struct xh_place {
 int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct stat *st, struct xh_baked *out);
 void xh_place_free(struct xh_place *n);
 
-/* Waits until the second of the file's last change is over, a second mostly, and sets |*st| anew: readers see dates to
- * the second, so a change within that second would not show. A file whose date lies far ahead is not waited for.
- * Returns 0, or -1 with |out| set: it changes on and on. */
-int xh_place_settle(int fd, struct stat *st, struct xh_baked *out);
+/* Waits until the second of the file's last change is over by the file system's clock, a second mostly, and sets |*st|
+ * anew: readers see dates to the second, so a change within that second would not show. A file whose date lies far
+ * ahead is not waited for. Returns 0, or -1 with |out| set: it changes on and on. */
+int xh_place_settle(const struct xh_place *n, int fd, struct stat *st, struct xh_baked *out);
 
 /* Returns 1 when |path| is no longer the file |was|. */
 int xh_place_is_changed(const char *path, const struct stat *was);
