@@ -84,11 +84,12 @@ static int note(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_exten
         int seen = xh_extents_next(&v->seen, at, end, &to, &was);
         if (seen && (raw || was == XH_SEEN_META))
             continue;
-        int kept = !raw || (x->len <= KEPT_RAW_BYTES && v->seen.bytes < v->budget);
+        int kept = !raw || (x->len <= KEPT_RAW_BYTES && v->kept_bytes < v->budget);
         if (kept)
             rc = xh_overlay_put_base(v, at, (const char *)x->buf + (at - x->off), to - at, err);
         if (raw && rc == XH_E_NOSPACE) /* without a merge it is not needed */
             kept = rc = 0;
+        v->kept_bytes += kept ? to - at : 0;
         rc = rc ? rc : add_fresh(f, at, to, !raw ? XH_SEEN_META : kept ? XH_SEEN_RAW : XH_SEEN_UNKEPT, err);
     }
     return rc;

@@ -49,7 +49,8 @@ struct xh_overlay {
     uint64_t size;       /* bytes of the file as it is now */
     struct xh_extents have;  /* bytes of |data| that count */
     struct xh_extents dirty; /* of them, those written since the last commit; kinds of enum xh_overlay_kind */
-    struct xh_extents seen;  /* bytes of |base| that count */
+    struct xh_extents seen;  /* bytes of |base| that count, and those that were read and are not in it */
+    uint64_t kept_bytes;     /* that reads brought to |base| */
     int broken;         /* a write was lost: the file is not whole, and must not be committed */
     int behind;         /* a commit would undo changes of others: it must not be committed, but is whole */
     enum xh_overlay_state state; /* as in the last record */

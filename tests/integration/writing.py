@@ -467,6 +467,8 @@ def check_merging(tap, p):
     with tap.claim("merging: distinct datasets, close together"):
         assert two("f['d1'][:] = 1", "f['d2'][:] = 2")[0] == 0
         shows("[int(f['d%d' % i][:].sum()) for i in range(4)]", "[0, 40, 80, 0]")
+    with tap.claim("merging: behind reads that are longer than the overlay's budget"):
+        merges_behind_long_reads(p)
     with tap.claim("merging: different rows of one dataset"):
         assert two("f['d1'][:10] = 1", "f['d1'][20:30] = 2")[0] == 0
         shows("int(f['d1'][:].sum())", "30")
@@ -574,6 +576,24 @@ def late_move(p, name, when):
     assert first.returncode == 0 and len(moves) >= 3 and len(set(moves)) >= 3, (first.returncode, moves, err)
     assert p.local("f = h5py.File(url); print(f['d1'][0], f['d2'][0])", p.root / name) == "1.0 2.0\n"
     assert p.beside(name) == [], p.beside(name)
+
+
+def merges_behind_long_reads(p):
+    """What is read and not kept takes no disk, and nothing of the budget for what is."""
+    url = p.server.url + "/long.h5"
+    p.local("""
+        with h5py.File(url, "w") as f:
+            f["a"] = np.zeros(1000); f["b"] = np.zeros(1000); f["long"] = np.zeros(700000)""", p.root / "long.h5")
+    harness.age(p.root / "long.h5")
+    one = p.popen("""
+        f = h5py.File(url, "r+"); f["long"][:]; f["a"][:]; f["a"][5] = 5
+        print("read", flush=True); sys.stdin.readline()
+        f.close()""", url, overlay_budget_bytes=1000000)
+    assert one.stdout.readline() == "read\n", one.stderr.read()
+    p.good("f = h5py.File(url, 'r+'); f['b'][3] = 3; f.close()", url)
+    _, err = one.communicate("\n", timeout=100)
+    assert one.returncode == 0, err[-2000:]
+    assert p.local("f = h5py.File(url); print(f['a'][5], f['b'][3])", p.root / "long.h5") == "5.0 3.0\n"
 
 
 def check_lock(tap, p):
