@@ -85,8 +85,8 @@ uint64_t xh_reply_retry_after_ms(const struct xh_reply *r);
  * Source: RFC 9110, 14.4. */
 int xh_content_range_parse(const char *s, size_t len, struct xh_content_range *out);
 
-/* ---- multipart/byteranges, read by its lengths and never by looking for the boundary in
- * the data. Bare LF is taken for CRLF. Source: RFC 9110, 14.6; XrdHttp's habits. */
+/* ---- multipart/byteranges, read by its lengths. The boundary is looked for in the data, too: there it shows that a
+ * part is shorter than it says. Bare LF is taken for CRLF. Source: RFC 9110, 14.6; XrdHttp's habits. */
 
 enum xh_multipart_state {
     XH_MP_PREAMBLE,  /* before the first delimiter */
