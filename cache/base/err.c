@@ -86,12 +86,22 @@ const char *xh_err_name(int code)
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "XH_E_?";
 }
 
+/* 1 when the |n| bytes behind a colon can be a port; nothing is the usual one. */
+static int is_port(const char *p, size_t n)
+{
+    unsigned port = 0;
+    for (size_t i = 0; i < n; i++)
+        if (p[i] < '0' || p[i] > '9' || (port = port * 10 + (unsigned)(p[i] - '0')) > 65535)
+            return 0;
+    return n == 0 || port > 0;
+}
+
 const char *xh_behind_login(const char *from)
 {
     const char *at = memrchr(from, '@', strcspn(from, "/?#")), *host = at ? at + 1 : from;
     size_t n = strcspn(host, "/?#"), name = strcspn(host, ":/?#");
-    int is_port = name == n || name + 1 + strspn(host + name + 1, "0123456789") == n;
-    const char *last = *host != '[' && !is_port ? strrchr(host, '@') : NULL;
+    int good = *host == '[' || name == n || is_port(host + name + 1, n - name - 1);
+    const char *last = good ? NULL : strrchr(host, '@');
     return last ? last + 1 : host;
 }
 

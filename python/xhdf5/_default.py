@@ -23,8 +23,10 @@ _MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)
 # what stands before a login: https://, https//, a blank
 _BEFORE_LOGIN = re.compile(r"[^@]*?(?::|//)[:/\\]*|\W*")
 
-# a port that is none: half of a login in which / ? or # were not written as %xx; it ends at the last @
-_NO_PORT = re.compile(r"[^\[/?#:][^/?#:]*:\d*[^\d/?#]")
+# a server's name and port; what is no port is half of a login in which / ? or # were not written as %xx, and which
+# ends at the last @
+_PORT = re.compile(r"[^\[/?#:][^/?#:]*:([^/?#]+)")
+_IS_PORT = re.compile(r"0{0,9}[1-9][0-9]{0,4}")
 
 
 def is_url(name: Any) -> bool:
@@ -48,7 +50,8 @@ def shown(name: Any) -> str:
     before = _BEFORE_LOGIN.match(re.split("[?#]", text)[0])
     at = before.end() if before else 0
     rest = re.sub("^[^/?#]*@", "", text[at:])
-    if _NO_PORT.match(rest):
+    port = _PORT.match(rest)
+    if port and not (_IS_PORT.fullmatch(port[1]) and int(port[1]) < 65536):
         rest = rest[rest.rfind("@") + 1:]
     return repr(text[:at] + re.split("[?#]", rest)[0])
 

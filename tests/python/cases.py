@@ -223,7 +223,7 @@ def bytes_file():
                  b"\x20https://me:SECRET@host/\xe9.h5", pathlib.Path("https://me:SECRET@host/x.h5")):
         secret_free(ValueError, "no URL", xhdf5.file, name)
     for name in ("https://me:pa/SECRET@host/x.h5", "https://me:pa?SECRET@host/x.h5",
-                 "https://me@m.org:a#SECRET@h/x.h5"):
+                 "https://me@m.org:a#SECRET@h/x.h5", "https://me:123456/SECRET@host/x.h5"):
         secret_free(OSError, "%2F %3F %23", xhdf5.file, name)
         secret_free(OSError, "%2F %3F %23", xhdf5.open, name)
         secret_free(ValueError, "no URL", xhdf5.file, name.replace("//", "/", 1))

@@ -187,9 +187,11 @@ Test(url_shown, secrets_are_left_out)
     cr_assert_str_eq(xh_url_shown("https://h?x@y/z", out, sizeof out), "https://h");
     cr_assert_str_eq(xh_url_shown("https://h:8443/a@b.h5", out, sizeof out), "https://h:8443/a@b.h5");
     cr_assert_str_eq(xh_url_shown("https://h:/a@b.h5", out, sizeof out), "https://h:/a@b.h5");
+    cr_assert_str_eq(xh_url_shown("https://h:065535/a@b", out, sizeof out), "https://h:065535/a@b");
     cr_assert_str_eq(xh_url_shown("https://[::1]:x/a@b.h5", out, sizeof out), "https://[::1]:x/a@b.h5");
     static const char *const raw[] = {"https://u:p/w@h/x", "https://u:p?w@h/x?s", "https://u:p#w@h/x",
-                                      "https://u@mail.org:p/w@h/x", "https://u:p/w@v@h/x"};
+                                      "https://u@mail.org:p/w@h/x", "https://u:p/w@v@h/x",
+                                      "https://u:65536/w@h/x", "https://u:0?w@h/x", "https://u:123456789012#w@h/x"};
     for (size_t i = 0; i < sizeof raw / sizeof *raw; i++)
         cr_expect_str_eq(xh_url_shown(raw[i], out, sizeof out), "https://h/x", "%s: %s", raw[i], out);
     char small[16];
