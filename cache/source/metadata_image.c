@@ -385,7 +385,8 @@ int xh_metadata_image_begin(const char *url, const struct xh_options *o, const s
                    : xh_err_set(err, XH_E_INVAL, 0, "option sidecar: got \"%.100s\", want auto, off, require or body",
                                 o->sidecar);
     enum xh_known known = xh_known_of(url, o);
-    if (known != XH_KNOWN_NONE || required)
+    /* Offline no server is spared by what is known, and the file's metadata may be here in its image alone. */
+    if (known != XH_KNOWN_NONE || required || o->offline)
         *out = new_look(url, o, required, known, NULL, files);
     return 0;
 }

@@ -722,6 +722,28 @@ def offline_beside(bench, server):
             reads_right(bench, server, disk, "beside.h5", sidecar=how, offline="on")
 
 
+def offline_neighbours(bench, server):
+    """What came by a metadata image is read by it offline, though a neighbour that has none was opened since."""
+    bench.make("imaged.h5", 12, 3)
+    code, out, err = harness.run([TOOL, "publish", bench.root / "imaged.h5"], harness.clean_env())
+    assert code == 0, (code, out, err)
+    harness.age(bench.root)
+    names = [f"g{i}/x" for i in range(0, 60, 7)]
+    with bench.disk() as disk, harness.shadow_dir() as shadow, harness.shadow_dir() as next_boot:
+        def read(where, name, **options):
+            with Reader(server, disk, where, sidecar="auto", **options) as r:
+                got = r.read(bench.url(server, name), *names)
+                r.close()
+            return got
+
+        online = read(shadow, "imaged.h5")
+        assert len(online) == 64, online
+        assert len(read(next_boot, "b.h5")) == 64
+        assert list(pathlib.Path(next_boot).rglob("n-*")), "the directory is noted as one without images"
+        got = read(next_boot, "imaged.h5", offline="on")
+        assert got == online, got
+
+
 def offline_sources(bench, server):
     """A source of a virtual dataset that is not here is an error, not fill values; nothing is opened to be written."""
     subprocess.run([harness.DATA_PYTHON, "-c", """
@@ -846,6 +868,7 @@ def main():
                 (the_tool, "the tool shows it, checks it, makes it smaller and removes from it"),
                 (warmed_for_offline, "the tool's warm brings to the disk what the shadow has"),
                 (offline_beside, "offline: metadata images and compressed copies serve"),
+                (offline_neighbours, "offline: a metadata image serves, whatever was found of its neighbours"),
                 (offline_sources, "offline: a source that is not here is an error; nothing is opened to be written"),
                 (offline_asks_nobody, "offline: no socket is made"),
                 # The last, as the server stops.
