@@ -29,12 +29,18 @@
 
 #define FUTILE_NS 20000000ull /* after a sweep that freed nothing, claims get NONE at once for this time */
 #define TEMP_STALE_S 60       /* seconds; a file is built in milliseconds */
+#define CLOCK_AHEAD_S 60      /* a file that was used so much later than now was used by a wrong clock */
 
 struct entry {
     char name[XH_NAME_BYTES];
     struct timespec used;
     uint64_t bytes;
 };
+
+struct timespec xh_evict_used(struct timespec used, time_t now)
+{
+    return used.tv_sec > now + CLOCK_AHEAD_S ? (struct timespec){0} : used;
+}
 
 static int older(const void *a, const void *b)
 {
@@ -63,7 +69,8 @@ static void list_place(int dirfd, const char *place, struct entries *out)
         snprintf(name, sizeof name, "%.*s%.*s", XH_PLACE_BYTES, place, XH_NAME_BYTES - XH_PLACE_BYTES - 1, e->d_name);
         if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
-        if (xh_store_is_name(e->d_name, 't') && st.st_mtime + TEMP_STALE_S < now)
+        struct timespec used = xh_evict_used(st.st_mtim, now);
+        if (xh_store_is_name(e->d_name, 't') && used.tv_sec + TEMP_STALE_S < now)
             xh_store_drop(dirfd, name);
         if (!xh_store_is_name(e->d_name, 's'))
             continue;
@@ -71,7 +78,7 @@ static void list_place(int dirfd, const char *place, struct entries *out)
             break;
         struct entry *to = &out->at[out->n++];
         memcpy(to->name, name, sizeof name);
-        to->used = st.st_mtim;
+        to->used = used;
         to->bytes = (uint64_t)st.st_blocks * 512;
     }
     closedir(d);

@@ -13,11 +13,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/files.h"
 #include "base/sha256.h"
 #include "budget.h"
+#include "evict.h"
 #include "hint.h"
 #include "impl.h"
 #include "directory.h"
@@ -349,6 +351,21 @@ int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struc
     free(l.m);
     close(dirfd);
     return rc;
+}
+
+static int by_use(const void *a, const void *b)
+{
+    time_t x = ((const struct xh_image_info *)a)->used, y = ((const struct xh_image_info *)b)->used;
+    return (x > y) - (x < y);
+}
+
+void xh_image_sort(struct xh_image_info *at, size_t n)
+{
+    time_t now = time(NULL);
+    for (size_t i = 0; i < n; i++)
+        at[i].used = xh_evict_used((struct timespec){.tv_sec = at[i].used}, now).tv_sec;
+    if (n)
+        qsort(at, n, sizeof *at, by_use);
 }
 
 int xh_image_is_of(const struct xh_image_info *i, const char *url)

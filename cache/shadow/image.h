@@ -33,6 +33,10 @@ struct xh_image_info {
 int xh_image_each(const struct xh_options *o, int (*each)(void *ctx, const struct xh_image_info *i), void *ctx,
                   struct xh_err *err);
 
+/* Sorts |n| of them in the order in which they give way: oldest use first. |used| becomes 0 where a wrong clock gave
+ * it: see xh_evict_used. */
+void xh_image_sort(struct xh_image_info *at, size_t n);
+
 /* Returns 1 when |i| belongs to |url|: the whole URL, or the URL as it is shown. */
 int xh_image_is_of(const struct xh_image_info *i, const char *url);
 

@@ -829,6 +829,13 @@ def the_tool(bench, server):
             os.utime(first, (1, 1))
             code, out, err = tool("cache", "trim", f"{size + 2 * MIB}")
             assert code == 0 and len(files(disk)) == 1 and not first.exists(), (code, out, err)
+            code, out, err = tool("cache", "trim", "0")
+            assert code == 0 and not files(disk) and "takes 0 B" in out, (code, out, err)
+            filled(bench, server, disk, "a.h5", "b.h5")
+            assert len(files(disk)) == 2
+            os.utime(next(p for p in files(disk) if b"/a.h5" in p.read_bytes()[:4096]), (2e9, 2e9))
+            code, out, err = tool("cache", "trim", f"{size + 2 * MIB}")    # the clock was wrong when a.h5 was used
+            assert code == 0 and b"/b.h5" in files(disk)[0].read_bytes()[:4096], (code, out, err)
             code, out, err = tool("cache", "trim", "lots")
             assert code == 2, (code, out, err)
             code, out, err = tool("cache", "rm", bench.url(server, "b.h5"))

@@ -1425,6 +1425,39 @@ Test(page, shadows_that_nobody_has_open_go_first_oldest_use_first)
     xh_shadow_close(mine);
 }
 
+static void use_at(const char *name, time_t at)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/%s", dir, name);
+    struct timespec t[2] = {{.tv_sec = at}, {.tv_sec = at}};
+    cr_assert_eq(utimensat(AT_FDCWD, path, t, 0), 0);
+}
+
+Test(page, what_was_used_by_a_clock_that_was_ahead_is_not_kept_before_all_others)
+{
+    char names[2][XH_NAME_BYTES], temp[XH_NAME_BYTES];
+    time_t now = time(NULL);
+    opt.shadow_budget_bytes = 3u << 20;
+    for (int i = 0; i < 2; i++) {
+        struct xh_shadow *s = open_named((const char *[]){"of a wrong clock", "of today"}[i]);
+        strcpy(names[i], s->name);
+        for (uint64_t p = 0; p < 180; p++)
+            put(s, p, 0);
+        xh_shadow_close(s);
+        use_at(names[i], i == 0 ? now + 1000000 : now - 10);
+    }
+    struct xh_shadow *mine = open_named("mine");
+    xh_store_temp_name(temp);
+    close(openat(mine->dirfd, temp, O_CREAT | O_RDWR, 0600));
+    use_at(temp, now + 1000000);
+    for (uint64_t p = 0; p < 1000 && there(names[0]) && there(names[1]); p++)
+        put(mine, p, 0);
+    cr_expect_not(there(names[0]));
+    cr_expect(there(names[1]), "it was used ten seconds ago");
+    cr_expect_not(there(temp), "nobody builds for days");
+    xh_shadow_close(mine);
+}
+
 /* ---- other layouts ---- */
 
 /* As a version of the library with another layout leaves it, or has it: a file |place|/s-… of 1 MiB in use until the

@@ -220,19 +220,13 @@ static int note_one(void *ctx, const struct xh_image_info *i)
     return 0;
 }
 
-static int by_use(const void *a, const void *b)
-{
-    time_t x = ((const struct xh_image_info *)a)->used, y = ((const struct xh_image_info *)b)->used;
-    return (x > y) - (x < y);
-}
-
 static int trim(int argc, char **argv, const struct xh_options *o)
 {
     static const char command[] = "xhdf5 cache trim";
     struct trimming t = {0};
     struct xh_options on_disk;
     struct xh_err err = {0};
-    uint64_t most, taken, removed = 0;
+    uint64_t most, budget, taken, removed = 0;
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     int code = xh_tool_options(command, trim_help, argc, argv, NULL, 0), failed = 0;
     if (code >= 0)
@@ -247,10 +241,9 @@ static int trim(int argc, char **argv, const struct xh_options *o)
         free(t.at);
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     }
-    xh_image_room(&on_disk, &most, &taken);
-    most = optind < argc ? on_disk.shadow_budget_bytes : most; /* also 0 */
-    if (t.n)
-        qsort(t.at, t.n, sizeof *t.at, by_use);
+    xh_image_room(&on_disk, &budget, &taken);
+    most = optind < argc ? on_disk.shadow_budget_bytes : budget; /* also 0 */
+    xh_image_sort(t.at, t.n);
     for (size_t i = 0; i < t.n && taken > most; i++) {
         int rc = xh_image_remove(&on_disk, &t.at[i], &err);
         uint64_t bytes = rc ? 0 : t.at[i].taken_bytes;
@@ -259,6 +252,7 @@ static int trim(int argc, char **argv, const struct xh_options *o)
         removed += bytes;
     }
     free(t.at);
+    xh_image_room(&on_disk, &budget, &taken); /* what went along with them, and what came meanwhile */
     printf("%s removed; the disk cache takes %s\n", xh_size_text(removed, a), xh_size_text(taken, b));
     return failed ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : taken > most ? XH_EXIT_NO : XH_EXIT_OK;
 }
