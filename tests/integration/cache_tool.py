@@ -329,6 +329,13 @@ def verifies(tap, b):
         out, err = b.tool("verify", url, want=1)
         assert "page 3 " in out and "page 1000 " in out and "2 differ" in out and "cache rm" in err, out + err
         b.tool("rm", url)
+    with tap.claim("verify of a URL with a signature compares what is kept of the file, which the others find, too"):
+        signed = url + "?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=me&X-Amz-Date=20261127T000000Z" \
+                       "&X-Amz-Expires=604800&X-Amz-SignedHeaders=host&X-Amz-Signature=" + "ab" * 32
+        b.tool("warm", signed, "--metadata-only")
+        assert "0 differ" in b.tool("verify", signed)[0]
+        assert "0 differ" in b.tool("verify", url)[0]
+        b.tool("rm", signed)
     with tap.claim("verify without a shadow says so with 3"):
         assert "no shadow" in b.tool("verify", url, want=3)[1]
     with tap.claim("verify of a file that changed says that the shadow is another version's, with 3"):

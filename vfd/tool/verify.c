@@ -147,7 +147,8 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
     bare.stream_bytes = 0; /* nothing is read twice */
     if (xh_cache_open(url, &bare, &c.f, &err))
         return xh_tool_fail(code, "%s", err.text);
-    struct known k = {.url = url, .validator = xh_cache_validator(c.f)};
+    char *object = xh_cache_object(url, o);
+    struct known k = {.url = object ? object : url, .validator = xh_cache_validator(c.f)};
     c.size = xh_cache_size(c.f);
     unsigned there = 0;
     for (int i = 0; i < (disk ? IMAGES : IMAGES / 2); i++)
@@ -192,6 +193,7 @@ out:
     for (int i = 0; i < IMAGES; i++)
         xh_image_close(image[i]);
     xh_cache_close(c.f);
+    free(object);
     return code;
 }
 
