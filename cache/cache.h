@@ -147,6 +147,11 @@ int xh_cache_cmp(const struct xh_file *a, const struct xh_file *b);
 
 void xh_cache_stats(struct xh_file *f, struct xh_stats *out);
 
+/* Waits until all that was read of |f| is proved to be of its version, and so is in the shadow: bytes that came before
+ * the version was known (XRootD) answer reads while they are fetched again. Returns 0, or a negative code with |err|
+ * set: XH_E_CHANGED, or the error of the fetch. */
+int xh_cache_prove(struct xh_file *f, struct xh_err *err);
+
 /* Waits until what was fetched of |f| is on the disk cache, if there is one, for as long as closing it would. With the
  * option to_disk copies there what the shadow has, too. */
 void xh_cache_settle(struct xh_file *f);

@@ -379,6 +379,12 @@ void xh_cache_stats(struct xh_file *f, struct xh_stats *out)
     stats_of(f, out);
 }
 
+int xh_cache_prove(struct xh_file *f, struct xh_err *err)
+{
+    xh_file_after_fork(f);
+    return f->size ? xh_unverified_prove(f, err) : 0;
+}
+
 void xh_cache_settle(struct xh_file *f)
 {
     xh_disk_flush(f->disk);

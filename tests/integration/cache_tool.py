@@ -230,6 +230,11 @@ def warms(tap, b):
     with tap.claim("datasets behind an external link are left to their own file"):
         out, _ = b.tool("warm", b.url("mixed.h5"), "--dataset", "abroad")
         assert "600 of 600 datasets have their data in other files" in out, out
+    with tap.claim("metadata beyond the budget is said to be so, with 1"):
+        with tempfile.TemporaryDirectory(prefix="xh-small-", dir="/dev/shm") as small:
+            out, err = b.tool("warm", b.url("mixed.h5"), "--metadata-only", want=1, XHDF5_SHADOW_DIR=small,
+                              XHDF5_SHADOW_BUDGET_BYTES="16K")
+            assert "not all of the metadata stayed" in err and "SHADOW_BUDGET_BYTES" in err, out + err
     with tap.claim("raw data beyond the budget is not fetched, and said to be so with 1"):
         with tempfile.TemporaryDirectory(prefix="xh-small-", dir="/dev/shm") as small:
             with b.at_most(100, 2_000_000):
@@ -369,6 +374,17 @@ def tiny(tap, b):
             assert "0 differ" in b.tool("verify", b.url(name))[0]
         assert "signature not found" in b.tool("warm", b.url("empty.h5"), want=3)[1]
         assert "3 removed" in b.tool("rm", "--all")[0]
+    with tap.claim("files that come with their opening are kept by warm, the first time, too; so is the metadata at "
+                   "the beginning of a large one"):
+        some = [f"small{i}.h5" for i in range(6)]
+        for name in some:
+            os.link(f"{b.data}/small.h5", f"{b.data}/{name}")
+        for name in some:
+            b.tool("warm", b.url(name), *(["--metadata-only"] if name > "small3" else []))
+        b.tool("warm", b.url("images.h5"), "--metadata-only")
+        kept = {e["url"].rsplit("/", 1)[1]: e["pages"] for e in b.list()}
+        assert set(kept) == {*some, "images.h5"} and all(kept.values()), kept
+        b.tool("rm", "--all")
 
 
 def main():

@@ -795,6 +795,10 @@ def warmed_for_offline(bench, server):
             code, out, err = harness.run([TOOL, "cache", "warm", bench.url(server, name)],
                                          env | {"XHDF5_DISK_CACHE_DIR": str(full), "XHDF5_DISK_CACHE_BYTES": "8M"})
             assert code == 1 and "disk" in out + err, (code, out, err)
+            code, out, err = harness.run([TOOL, "cache", "warm", "--metadata-only", bench.url(server, name)],
+                                         env | {"XHDF5_DISK_CACHE_DIR": str(full), "XHDF5_DISK_CACHE_BYTES": "8K",
+                                                "XHDF5_SIDECAR": "off"})
+            assert code == 1 and "metadata" in err and "DISK_CACHE_BYTES" in err, (code, out, err)
             code, out, err = harness.run([TOOL, "cache", "warm", bench.url(server, name)],
                                          env | {"XHDF5_DISK_CACHE_DIR": "/proc/sys"})
             assert code == 3 and "disk" in out + err, (code, out, err)

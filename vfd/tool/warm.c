@@ -7,7 +7,7 @@
  * Everything fetched is kept as long as no raw data counts as a stream, so stream_bytes gets its largest value. Raw
  * data is read here, without HDF5 and its filters. Two threads take batches of pages in turn, so that the link stays
  * busy while one of them starts its next batch. At the end the pages in the shadow are counted: a full shadow drops
- * pages silently. */
+ * pages silently. Where the metadata lies only HDF5 knows, so it walks through it once more, without the server. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -263,6 +263,30 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
     return out->code = XH_EXIT_OK;
 }
 
+/* All raw data that was wanted stayed. Walks through the metadata once more, offline: by what is there. Says in |out|
+ * if it is not all there. */
+static int report_metadata(struct outcome *out, const struct wish *w, const char *url, const struct xh_options *o,
+                           const struct xh_survey *before)
+{
+    char size[XH_SIZE_TEXT];
+    uint64_t budget, taken;
+    struct xh_err err = {0};
+    struct xh_options local = *o, place;
+    struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = before->all};
+    const char *where = place_of(o, &place), *raise = place.on_disk ? "DISK_CACHE_BYTES" : "SHADOW_BUDGET_BYTES";
+    local.offline = 1;
+    local.stats = 0;
+    local.shadow = !place.on_disk; /* the shadow goes with the machine's memory */
+    int lacks = xh_survey_walk(&s, url, &local, &err) != 0 || s.objects < before->objects || s.unread > before->unread;
+    xh_survey_free(&s);
+    if (!lacks)
+        return out->code;
+    xh_image_room(&place, &budget, &taken);
+    return fail(out, XH_EXIT_NO, "not all of the metadata stayed: the %s may hold %s. Raise XHDF5_%s%s", where,
+                xh_size_text(budget, size), raise,
+                place.on_disk ? "; if it is large enough, the disk was too slow: say it again" : "");
+}
+
 /* ---- one file ------------------------------------------------------------------------------- */
 
 struct warming {
@@ -271,6 +295,7 @@ struct warming {
     const struct xh_options *o;
     struct outcome *out;
     struct xh_progress progress;
+    int is_small; /* all of the file is wanted as raw data is */
     int is_done;
 };
 
@@ -288,6 +313,7 @@ static int walked(void *ctx, struct xh_survey *s, struct xh_file *f, struct xh_e
     struct warming *g = ctx;
     const uint64_t size = xh_cache_size(f);
     int rc = 0, small = size > 0 && size <= SMALL_BYTES && !g->w->npaths;
+    g->is_small = small;
     if (small) {
         xh_survey_free(s);
         if (!(s->raw = malloc(sizeof *s->raw)))
@@ -297,6 +323,7 @@ static int walked(void *ctx, struct xh_survey *s, struct xh_file *f, struct xh_e
         struct fetching all = {.f = f, .raw = s->raw, .n = 1, .kind = XH_KIND_META};
         rc = fetch_raw(&all, 1, err);
     }
+    rc = rc ? rc : xh_cache_prove(f, err); /* else closing cancels that, and nothing of the head is kept */
     if (rc == 0 && (small || s->nraw == 0) && !g->o->disk_cache_dir[0]) {
         report(g->out, g->url, g->o, f, s, 0);
         g->is_done = 1;
@@ -338,6 +365,7 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
         struct fetching raw = {.f = f, .raw = s.raw, .n = s.nraw, .kind = XH_KIND_RAW};
         if (s.nraw && !too_large)
             rc = fetch_raw(&raw, !w->shows, &err);
+        rc = rc ? rc : xh_cache_prove(f, &err);
         if (rc == 0)
             report(out, url, o, f, &s, too_large);
     }
@@ -345,6 +373,8 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
         fail(out, XH_EXIT_FAILED, strstr(err.text, out->shown) ? "%s" : "%s (%s)", err.text, out->shown);
     if (f)
         xh_cache_close(f);
+    if (rc == 0 && out->code == XH_EXIT_OK && !g.is_small)
+        report_metadata(out, w, url, o, &s);
     xh_survey_free(&s);
 }
 
