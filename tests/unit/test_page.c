@@ -1735,6 +1735,39 @@ Test(page, whoever_waits_for_a_turn_is_seen)
     end(pid);
 }
 
+static int take_a_turn(void *unused)
+{
+    struct xh_turn t;
+    (void)unused;
+    xh_shadow_turn("a name", &opt, 1000, &t);
+    return t.fd < 0;
+}
+
+/* Waits for a turn for |most_ms| at most. Returns how long it took, in ms. */
+static uint64_t turn_taking(const char *name, unsigned most_ms, struct xh_turn *t)
+{
+    uint64_t begun = xh_now_ns();
+    xh_shadow_turn(name, &opt, most_ms, t);
+    return (xh_now_ns() - begun) / 1000000;
+}
+
+Test(page, a_turn_whose_holder_is_suspended_is_waited_for_once_and_not_by_each_process)
+{
+    struct xh_turn t;
+    for (int round = 0; round < 2; round++) {
+        pid_t pid = stand(take_a_turn, NULL);
+        cr_assert_eq(kill(pid, SIGSTOP), 0);
+        uint64_t first = turn_taking("a name", 300, &t), second = t.fd < 0 ? turn_taking("a name", 16000, &t) : 0;
+        end(pid); /* before anything fails: the runner would wait for it */
+        cr_assert_geq(first, 300);
+        cr_assert_lt(t.fd, 0);
+        cr_assert_lt(second, 8000, "another has waited for it in vain");
+        turn_taking("a name", 10000, &t); /* and the next one waits again */
+        cr_assert_geq(t.fd, 0);
+        xh_shadow_turn_over(&t);
+    }
+}
+
 /* ---- claims for later ---- */
 
 static int claim_10_to_19_for_later(void *unused)
