@@ -20,6 +20,7 @@
 #include "family.h"
 #include "fapl.h"
 #include "h5err.h"
+#include "literal.h"
 #include "local.h"
 #include "mapping.h"
 #include "parallel.h"
@@ -122,19 +123,20 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
                    by->parent, shown, EACCES, strerror(EACCES));
 }
 
-static int open_url(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
+/* |asked|: what HDF5 asks for; |url|: what that stands for at the server. */
+static int open_url(struct xh_vfd_file *f, const char *asked, const char *url, unsigned flags, hid_t fapl)
 {
     struct xh_err err = {0};
-    const char *path = f->by && *tried == '/' && strcmp(last_part(tried), last_part(url)) == 0 ? tried : "";
+    const char *path = f->by && *tried == '/' && strcmp(last_part(tried), last_part(asked)) == 0 ? tried : "";
     if (!f->parallel && !(flags & ~(unsigned)XH_ACC_RDWR) && xh_remote_again(f->h5, url, &f->remote))
         return 0;
     if (f->by && !f->parallel) {
-        if (xh_source_open(f->h5, url, flags, fapl, &f->names->namer, path, &f->remote))
+        if (xh_source_open(f->h5, asked, url, flags, fapl, &f->names->namer, path, &f->remote))
             return -1;
         watch(f, fapl);
         return 0;
     }
-    if (f->by && xh_source_is_afterthought(url, &f->names->namer))
+    if (f->by && xh_source_is_afterthought(asked, &f->names->namer))
         return xh_fail(f->h5, XH_E_NOENT, "there is no such file");
     int rc = xh_remote_wants_writing(flags) && !f->parallel ? xh_remote_edit(f->h5, url, flags, fapl, &f->remote, &err)
                                                             : xh_remote_refuse_flags(url, flags, &err);
@@ -143,7 +145,7 @@ static int open_url(struct xh_vfd_file *f, const char *url, unsigned flags, hid_
     else if (rc == 0 && !f->remote)
         rc = xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
     /* With a communicator opening fails at once. Otherwise HDF5 would read on one rank while the others wait for it. */
-    char *key = rc && f->by ? xh_family_key(&f->names->namer, url) : NULL;
+    char *key = rc && f->by ? xh_family_key(&f->names->namer, asked) : NULL;
     if (key)
         xh_family_note(f->family, key, XH_KIN_MISSING, &err, 0);
     free(key);
@@ -155,11 +157,15 @@ static int open_url(struct xh_vfd_file *f, const char *url, unsigned flags, hid_
 static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, hid_t fapl)
 {
     struct xh_err err = {0};
-    char *beside = NULL;
+    char *beside = NULL, *literal = NULL;
     const char *relative = *tried == '/' ? last_part(tried) : tried;
     int rc = f->by ? xh_source_beside(&f->names->namer, relative, url, &beside, &err) : 0;
-    rc = rc ? xh_fail_cache(f->h5, &err) : open_url(f, beside ? beside : url, flags, fapl);
+    const char *asked = beside ? beside : url;
+    if (rc == 0 && f->by && !(literal = xh_literal_url(asked, xh_source_name_at(relative, asked))))
+        rc = xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a URL");
+    rc = rc ? xh_fail_cache(f->h5, &err) : open_url(f, asked, literal ? literal : asked, flags, fapl);
     *tried = '\0';
+    free(literal);
     free(beside);
     return rc;
 }

@@ -252,6 +252,7 @@ void xh_family_foresees(uint64_t id, const struct xh_namer *by, const char *url,
             char **to = &out->url[out->n], *key = NULL;
             if (asprintf(to, "%s%s", l->prefix, l->name[first].text) < 0)
                 break;
+            out->name_at[out->n] = *l->prefix ? strlen(l->prefix) : SIZE_MAX;
             key = xh_family_key(by, *to);
             if (key && !kin_of(f, key))
                 out->n++;

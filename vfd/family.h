@@ -62,6 +62,7 @@ size_t xh_family_behind(uint64_t id, const char *url);
 /* What is expected after an opening. */
 struct xh_foreseen {
     char *url[XH_EXPECTED_MOST]; /* to be opened next, nothing is known of them yet. Owns: the caller frees each */
+    size_t name_at[XH_EXPECTED_MOST]; /* where in the URL a relative name begins; SIZE_MAX: the file has all of it */
     size_t n;
     size_t soon;   /* how many files are about to be opened, these or earlier ones */
     size_t behind; /* how many files follow the one that was opened */

@@ -15,6 +15,7 @@
 #include "family.h"
 #include "fapl.h"
 #include "h5err.h"
+#include "literal.h"
 #include "remote.h"
 
 #define LINES_MOST 20 /* of a kind, in a process */
@@ -118,13 +119,18 @@ int xh_source_is_afterthought(const char *url, const struct xh_namer *by)
     return 0;
 }
 
+size_t xh_source_name_at(const char *relative, const char *url)
+{
+    size_t n = strlen(relative), len = strlen(url);
+    return n && len > n && url[len - n - 1] == '/' && strcmp(url + len - n, relative) == 0 ? len - n : SIZE_MAX;
+}
+
 int xh_source_beside(const struct xh_namer *by, const char *relative, const char *url, char **out,
                      struct xh_err *err)
 {
-    size_t n = strlen(relative), len = strlen(url);
+    size_t at = xh_source_name_at(relative, url);
     *out = NULL;
-    if (n == 0 || len <= n || url[len - n - 1] != '/' || strcmp(url + len - n, relative) != 0 ||
-        !memchr(url, '?', len - n))
+    if (at == SIZE_MAX || !memchr(url, '?', at))
         return 0;
     /* The server with a login that the URL may have; the path as the file was opened, which may have been put right
      * itself. */
@@ -205,10 +211,14 @@ static void expect_next(struct xh_h5 *h5, const char *url, hid_t fapl, const str
         xh_cache_expect_none(by->family);
     int rc = next.n ? xh_fapl_options(h5, fapl, &o, &err) : 0;
     for (size_t i = 0; i < next.n; i++) {
-        if (rc == 0 && xh_remote_is_url(next.url[i]) && !xh_source_is_afterthought(next.url[i], by)) {
+        char *literal = rc == 0 && xh_remote_is_url(next.url[i]) && !xh_source_is_afterthought(next.url[i], by)
+                            ? xh_literal_url(next.url[i], next.name_at[i])
+                            : NULL;
+        if (literal) {
             o.followers = xh_family_behind(by->family, next.url[i]);
-            xh_cache_expect(next.url[i], &o);
+            xh_cache_expect(literal, &o);
         }
+        free(literal);
         free(next.url[i]);
     }
     if (next.soon)
@@ -220,8 +230,8 @@ void xh_sources_forget(uint64_t family)
     xh_cache_expect_none(family);
 }
 
-/* |key|: the family's key of |url|. */
-static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsigned flags, hid_t fapl,
+/* |key|: the family's key of |asked|. */
+static int open_known(struct xh_h5 *h5, const char *asked, const char *url, const char *key, unsigned flags, hid_t fapl,
                       const struct xh_namer *by, const char *path, struct xh_remote **out)
 {
     struct xh_err err = {0};
@@ -236,7 +246,7 @@ static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsign
     if (rc == 0) {
         xh_family_note(by->family, key, XH_KIN_OPENED, NULL, 0);
         if (!xh_remote_wants_writing(flags))
-            expect_next(h5, url, fapl, by);
+            expect_next(h5, asked, fapl, by);
         return 0;
     }
     if (rc == XH_E_NOENT && *path && access(path, F_OK) == 0)
@@ -268,16 +278,16 @@ static int open_known(struct xh_h5 *h5, const char *url, const char *key, unsign
     return *out ? 0 : xh_fail_cache(h5, &err);
 }
 
-int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by,
-                   const char *path, struct xh_remote **out)
+int xh_source_open(struct xh_h5 *h5, const char *asked, const char *url, unsigned flags, hid_t fapl,
+                   const struct xh_namer *by, const char *path, struct xh_remote **out)
 {
-    if (xh_source_is_afterthought(url, by))
+    if (xh_source_is_afterthought(asked, by))
         return xh_fail(h5, XH_E_NOENT, "a URL behind another, errno = %d, error message = '%s'", ENOENT,
                        strerror(ENOENT));
-    char *key = xh_family_key(by, url);
+    char *key = xh_family_key(by, asked);
     if (!key)
         return xh_fail(h5, XH_E_NOMEM, "out of memory for a file that another one names");
-    int rc = open_known(h5, url, key, flags, fapl, by, path, out);
+    int rc = open_known(h5, asked, url, key, flags, fapl, by, path, out);
     free(key);
     return rc;
 }

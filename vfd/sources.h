@@ -9,13 +9,13 @@
 
 struct xh_remote;
 
-/* Opens |url|, which |by| names. Returns 0 and sets |*out|; or -1, error pushed: the file does not exist (404, 410), or
- * out of memory. A missing file is reported on standard error, once for each URL.
+/* Opens |url|, which |by| names; |asked|: as HDF5 has put it together (literal.h). Returns 0 and sets |*out|; or -1,
+ * error pushed: the file does not exist (404, 410), or out of memory. A missing file is reported on standard error, once for each URL.
  * |path|: the local path that the file names and that was refused, so that HDF5 tries the URL instead; "": none. If the
  * URL is missing but the path exists, the file does not count as missing.
  * Owns: the caller closes |*out|. Blocks. */
-int xh_source_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, const struct xh_namer *by,
-                   const char *path, struct xh_remote **out);
+int xh_source_open(struct xh_h5 *h5, const char *asked, const char *url, unsigned flags, hid_t fapl,
+                   const struct xh_namer *by, const char *path, struct xh_remote **out);
 
 /* Returns 1 when |url| is not what the file names. HDF5 tries a name as it stands, and then appends it to the directory
  * of the file that names it. So when "https://other/name" is missing, HDF5 asks for
@@ -29,6 +29,10 @@ int xh_source_is_afterthought(const char *url, const struct xh_namer *by);
  * Owns: the caller frees |*out|. */
 int xh_source_beside(const struct xh_namer *by, const char *relative, const char *url, char **out,
                      struct xh_err *err);
+
+/* Returns where in |url| the name |relative| begins, which HDF5 has put behind a directory's URL; SIZE_MAX when it has
+ * not. */
+size_t xh_source_name_at(const char *relative, const char *url);
 
 /* Prints |err| on standard error, once for each URL and 20 times in a process, where HDF5 may not report it. */
 void xh_source_say(const char *url, const struct xh_err *err);

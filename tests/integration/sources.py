@@ -99,7 +99,7 @@ for line in sys.stdin:
                 f.create_virtual_dataset("v/" + name, layout, fillvalue=-1)
                 continue
             layout = h5py.VirtualLayout((6,), int)
-            layout[:] = h5py.VirtualSource(url, inside, (6,))
+            layout[:] = h5py.VirtualSource(url.replace("%", "%%"), inside, (6,))
             f.create_virtual_dataset("v/" + name, layout, fillvalue=-1)
             f["x/" + name] = h5py.ExternalLink(url, inside)
 """
@@ -418,6 +418,41 @@ def beside_each_other(tap, bench, directory):
                 raised(out[1], out[1][0], None, "404", "part-3.h5")
 
 
+# Relative names that mean something else in a URL as they stand, or that servers refuse
+ODD = ["a b.h5", "run#1.h5", "run?1.h5", "a%41b.h5", "50%.h5", "é+;&=:@~.h5", "../up.h5", "./here.h5",
+       "../served/../up#2.h5", "d..d/x.h5"]
+
+
+def names_are_of_files(tap, bench, directory):
+    """What HDF5 finds beside the parent here, it finds at a server."""
+    below = directory / "named/served"
+    (below / "d..d").mkdir(parents=True)
+    for name in ODD:
+        os.link(directory / "source.h5", below / name)
+    (below / "run").write_bytes(b"what stands before # and ?")
+    bench.make(below / "parent.h5", {str(i): name for i, name in enumerate(ODD)})
+    blocks = bench.make(below / "blocks.h5", {"all": "part#%b.h5"})
+    for i in range(4):
+        os.link(directory / "source.h5", below / f"part#{i}.h5")
+    bench.finish()
+    (directory / "named").chmod(0o755)
+    below.chmod(0o755)
+    for version, kind in ("1.14.5", "nginx"), ("2.0", "xrootd"):
+        with harness.Server(kind, directory / "named") as server:
+            url = f"{server.url}/served"
+            with tap.claim(f"{version}, {kind}: # ? % and dots in a relative name are the file's, as in a directory"):
+                steps = [["read", f"{how}/{i}"] for i in range(len(ODD)) for how in "vx"]
+                out, errors = bench.run(version, [["open", f"{url}/parent.h5"], *steps], ca_bundle=server.cacert)
+                wrong = [(ODD[i // 2], got) for i, got in enumerate(out[1:]) if got != DATA and
+                         (kind, ODD[i // 2]) != ("xrootd", "run?1.h5")]     # XRootD takes %3F for a ?
+                assert not wrong and not errors, (wrong, errors)
+            with tap.claim(f"{version}, {kind}: so they are in names with %b, and in those that are opened ahead"):
+                out, errors = bench.run(version, [["open", f"{url}/{blocks.name}"], ["read", "all"]],
+                                        ca_bundle=server.cacert)
+                assert out[1] == 4 * DATA, (out, errors)
+                assert len(lines(errors, "part%234.h5")) == 1, errors
+
+
 def many_are_missing(tap, bench, liar, directory):
     parent = str(bench.make(directory / "many.h5", {f"n{i}": f"{liar.base}/404/{i}.h5" for i in range(30)}))
     bench.finish()
@@ -551,6 +586,7 @@ def main():
         one_source_twice(tap, bench, liar, d)
         names_that_hdf5_tries(tap, bench, parents)
         beside_each_other(tap, bench, d)
+        names_are_of_files(tap, bench, d)
         many_are_missing(tap, bench, liar, d)
         opened_ahead(tap, bench, liar, d)
         open_for_writing(tap, bench, str(local))
