@@ -10,7 +10,8 @@
 struct xh_remote;
 
 /* Opens |url|, which |by| names; |asked|: as HDF5 has put it together (literal.h). Returns 0 and sets |*out|; or -1,
- * error pushed: the file does not exist (404, 410), or out of memory. A missing file is reported on standard error, once for each URL.
+ * error pushed: the file does not exist (404, 410), or out of memory. A missing file is reported on standard error,
+ * once for each URL.
  * |path|: the local path that the file names and that was refused, so that HDF5 tries the URL instead; "": none. If the
  * URL is missing but the path exists, the file does not count as missing.
  * Owns: the caller closes |*out|. Blocks. */
