@@ -219,6 +219,8 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
         return rc;
     }
     settle(r, url, fapl, &o);
+    if (r->pages)
+        xh_edit_has_pages(r->edit);
     LL_PREPEND(h5->written, r);
     *out = r;
     return 0;

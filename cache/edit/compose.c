@@ -40,6 +40,13 @@ static uint64_t own_length(enum xh_edit_kind kind, uint64_t off, const unsigned 
     return need < len ? need : len;
 }
 
+int xh_edit_is_heap(const struct xh_edit *e, const void *buf, uint64_t len)
+{
+    static const char signature[] = "GCOL\1";
+    size_t n = sizeof signature - 1;
+    return e->pages ? memmem(buf, (size_t)len, signature, n) != NULL : len >= n && memcmp(buf, signature, n) == 0;
+}
+
 struct fresh { /* stretches that are seen for the first time, ascending and apart */
     struct xh_stretch *at;
     size_t n, room;
@@ -71,9 +78,9 @@ static int note(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_exten
                 struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
-    /* the global heap comes as raw data */
-    int raw = kind == XH_EDIT_RAW && !(x->len >= 5 && memcmp(x->buf, "GCOL\1", 5) == 0);
-    uint64_t to, at = x->off, end = at + (raw ? x->len : own_length(kind, at, x->buf, x->len));
+    int raw = kind == XH_EDIT_RAW && !xh_edit_is_heap(e, x->buf, x->len);
+    /* HDF5 uses all of a page */
+    uint64_t to, at = x->off, end = at + (raw || e->pages ? x->len : own_length(kind, at, x->buf, x->len));
     uint64_t noted = f->n ? f->at[f->n - 1].end : 0;
     int was, rc = 0;
     if (at < noted && !raw) /* data may be metadata, too */

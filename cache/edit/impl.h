@@ -36,6 +36,7 @@ struct xh_edit {
     enum xh_edit_discard discard;
     int closing;
     int told;             /* 1: a forked child has printed that it cannot write */
+    int pages;            /* HDF5 reads and writes whole pages; see xh_edit_has_pages */
     int is_current;       /* the server's answers were proved to show the present state, not a cached one */
     int careful;          /* the server does not make directories by itself, though it seemed to */
     /* During a commit: */

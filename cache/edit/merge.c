@@ -304,9 +304,12 @@ static int has_filters(struct xh_edit *e, struct xh_err *err)
 
 /* ---- elements: a number that both writers changed must not become one of the bytes of both */
 
-/* An element of each length that the file's datasets may have: the last one in which a byte was changed. */
+/* An element of each length that the file's datasets may have: the last one in which a byte was changed. Where elements
+ * may begin anywhere (HDF5's page buffer): one past the last byte that was changed here, changed there, is another. */
 struct torn {
     struct xh_elements lengths;
+    int anywhere;
+    uint64_t ours, theirs, differ;
     struct {
         uint64_t at;
         int changed;
@@ -324,6 +327,7 @@ static int learn_elements(struct xh_edit *e, struct torn *t, struct xh_err *err)
 {
     *t = (struct torn){.lengths.n = 0};
     int rc = look_at_metadata(e, XH_ELEMENTS_MESSAGE_MAX, look_for_elements, &t->lengths, err);
+    t->anywhere = e->pages && !t->lengths.unknown && t->lengths.n;
     if (t->lengths.unknown || t->lengths.n == 0)
         t->lengths = (struct xh_elements){.n = 1, .bytes = {UINT32_MAX}};
     for (unsigned i = 0; i < XH_ELEMENTS_MOST; i++)
@@ -350,12 +354,36 @@ static int is_torn(struct torn *t, uint64_t from, uint64_t off, const unsigned c
     return 0;
 }
 
+/* The same for elements that begin anywhere: such an element may lie around changed bytes that are closer together than
+ * the longest one is long. */
+static int may_be_torn(struct torn *t, uint64_t off, const unsigned char *ours, const unsigned char *was,
+                       const unsigned char *theirs, size_t n)
+{
+    uint32_t longest = 0;
+    for (unsigned k = 0; k < t->lengths.n; k++)
+        longest = t->lengths.bytes[k] > longest ? t->lengths.bytes[k] : longest;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t end = off + i + 1, first = end;
+        t->ours = ours[i] != was[i] ? end : t->ours;
+        t->theirs = theirs[i] != was[i] ? end : t->theirs;
+        t->differ = ours[i] != theirs[i] ? end : t->differ;
+        first = t->ours < first ? t->ours : first;
+        first = t->theirs < first ? t->theirs : first;
+        first = t->differ < first ? t->differ : first;
+        if (first && end - first < longest)
+            return 1;
+    }
+    return 0;
+}
+
 /* The same, by what HDF5 wrote at once. What another process wrote is not known so exactly. */
 static int tears(struct xh_edit *e, struct torn *t, uint64_t off, const unsigned char *ours, const unsigned char *was,
                  const unsigned char *theirs, size_t n)
 {
     const struct xh_extents *s = &e->pieces;
     uint64_t end = off + n, to;
+    if (t->anywhere)
+        return may_be_torn(t, off, ours, was, theirs, n);
     for (uint64_t at = off; at < end; at = to) {
         size_t i = xh_count_before(k, s->n, s->at[k].end <= at), skip = (size_t)(at - off);
         int known = i < s->n && s->at[i].off <= at;

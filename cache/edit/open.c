@@ -176,6 +176,11 @@ int xh_edit_is_behind(const struct xh_edit *e)
     return e->stale.n > 0;
 }
 
+void xh_edit_has_pages(struct xh_edit *e)
+{
+    e->pages = 1;
+}
+
 uint64_t xh_edit_size(const struct xh_edit *e)
 {
     return e->overlay->size;

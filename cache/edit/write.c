@@ -100,8 +100,8 @@ int xh_edit_write(struct xh_edit *e, enum xh_edit_kind kind, uint64_t off, const
         return in_child(e, kind, err);
     if (len == 0)
         return 0;
-    if (kind == XH_EDIT_RAW && len >= 5 && memcmp(buf, "GCOL\1", 5) == 0)
-        kind = XH_EDIT_META; /* a heap that several datasets may share */
+    if (kind == XH_EDIT_RAW && xh_edit_is_heap(e, buf, len))
+        kind = XH_EDIT_META; /* several datasets may share it */
     if (kind != XH_EDIT_RAW)
         note_below(e, off, len);
     else if (is_stale(e, off, buf, len))

@@ -450,12 +450,13 @@ def check_merging(tap, p):
             f.create_dataset("z", data=np.zeros((8, 100)), chunks=(4, 100), compression="gzip")
             f.create_dataset("v", data=["a", "b"], dtype=h5py.string_dtype())"""
 
-    def two(first, second):
+    def two(first, second, make=make, how=""):
         """The second opens before the first commits, and closes after. Returns the second's status and standard error."""
         p.good(make, url)
-        late = p.popen(f"f = h5py.File(url, 'r+')\n{second}\nprint('written', flush=True); sys.stdin.readline(); f.close()", url)
+        late = p.popen(f"f = h5py.File(url, 'r+'{how})\n{second}\nprint('written', flush=True); sys.stdin.readline(); f.close()",
+                       url)
         assert late.stdout.readline() == "written\n"
-        p.good(f"f = h5py.File(url, 'r+')\n{first}\nf.close()", url)
+        p.good(f"f = h5py.File(url, 'r+'{how})\n{first}\nf.close()", url)
         _, err = late.communicate("\n", timeout=60)
         return late.returncode, err
 
@@ -481,6 +482,21 @@ def check_merging(tap, p):
         shows("f['n'][:].sum(axis=0)[:4].tolist()", "[8, 2048, 8, 2048]")
         assert two("f['b'][:, 0::2] = 1", "f['b'][:, 1::2] = 2")[0] == 0
         shows("f['b'][:].sum(axis=0)[:4].tolist()", "[8, 16, 8, 16]")
+    with tap.claim("merging: with HDF5's page buffer, numbers of one page that lie apart; not one number, nor strings"):
+        paged = """
+            with h5py.File(url, "w", fs_strategy="page", fs_page_size=16384) as f:
+                f["odd"] = np.zeros(3, "i4")
+                f.create_dataset("n", data=np.zeros(16, "i8"), chunks=(16,))"""
+        strings = paged + """
+                f.create_dataset("v", (100,), dtype=h5py.string_dtype())[50] = 'b'"""
+        for what, first, second, merges in ((paged, "f['n'][1] = 1", "f['n'][4] = 2**40", True),
+                                            (paged, "f['n'][1] = 1", "f['n'][1] = 2**40", False),
+                                            (strings, "f['v'][0] = 'x'", "f['v'][90] = 'x'", False)):
+            status, err = two(first, second, what, ", page_buf_size=65536")
+            shows("f['n'][[1, 4]].tolist()", str([int("'n'" in first), 2**40 * merges]))
+            assert (status == 0) if merges else (status == 1 and "conflict" in err), (first, second, status, err)
+            if not merges:
+                p.tool("drop", p.left()[0]["id"])
 
     def conflict(claim, first, second, *shown):
         with tap.claim(f"merging: {claim}: a conflict, the first's version stays, what the second wrote is kept"):
