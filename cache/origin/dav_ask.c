@@ -399,6 +399,11 @@ static int refused(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err
                           status == 413 ? "the server does not take so large a file (nginx: client_max_body_size)"
                                         : "there is no room at the server",
                           colon, said);
+    if (status == 409 && strcmp(a->method, "MKCOL") == 0) /* RFC 4918, 9.3.1 */
+        return xh_err_set(err, XH_E_NOENT, status,
+                          "%.200s: 409 Conflict at MKCOL: the directory of the file does not exist there. Make it, "
+                          "and send the file again%s%.160s",
+                          d->url->shown, colon, said);
     if (status == 405 || status == 501)
         return xh_err_set(err, XH_E_STATUS, status,
                           "%.200s: %d at %s: the server does not do it there (nginx: dav_methods)%s%.160s",

@@ -181,6 +181,14 @@ def check_creating(tap, p):
                 p.gate.arm(lambda *_: None)
                 assert made and p.beside("dirs.h5") == [], (made, p.beside("dirs.h5"))
             assert p.local("print(*h5py.File(url))", p.root / "dirs.h5") == "a b\n"
+    if p.kind != "xrootd":    # which makes directories by itself
+        with tap.claim("creating: in a directory that is not there: the error says so, and retry sends it later"):
+            said = p.bad(MAKE, p.server.url + "/none/new.h5")
+            assert "409 Conflict at MKCOL: the directory of the file does not exist there" in said, said
+            (p.root / "none").mkdir()
+            (p.root / "none").chmod(0o777)
+            p.tool("retry", p.left()[0]["id"])
+            p.same("none/new.h5", p.work / "local.h5")
     with tap.claim("creating: the option is off: as ever"):
         assert "read-only" in p.bad(MAKE, url, writable="off")
     with tap.claim("creating: http and a query are refused; so is a directory of the overlay that others can read"):
