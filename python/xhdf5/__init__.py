@@ -122,8 +122,9 @@ def warm(names: Iterable[Union[str, bytes, os.PathLike[str]]], metadata_only: bo
     ahead, and h5py's lock is not held meanwhile. What opens them later still asks the server, with a request or two
     for each file, whether it may read it and whether it is unchanged; `expect` makes those side by side.
 
-    ``options`` are the driver's. Names of local files are passed over. Raises OSError that names each file that is not
-    there, or not all, with the reason; the others are. Raises TypeError or ValueError for options as `open` does.
+    ``options`` are the driver's. Names of local files are passed over, but not names that were to be URLs, as
+    ``pathlib.Path(url)`` is one. Raises OSError that names each file that is not there, or not all, with the reason;
+    the others are. Raises TypeError or ValueError for options as `open` does.
     """
     _tool.warm(names, metadata_only, options)
 
@@ -135,7 +136,7 @@ def prefetch(dataset: h5py.Dataset, selection: Any = ...) -> None:
     option ``readahead_bytes``; the rest follows as the program reads. Data is not waited for; HDF5 reads the
     index of a chunked dataset first. On a local file nothing happens. A hint that turns out wrong costs its bytes.
 
-    Raises TypeError or ValueError where ``dataset[selection]`` would.
+    Raises IndexError, TypeError or ValueError where ``dataset[selection]`` would.
     """
     _with_h5py().prefetch(dataset, selection)
 
@@ -196,7 +197,7 @@ def enable() -> None:
     """Makes the driver the default for URLs, in this process and those it starts.
 
     - ``h5py.File(url)``, and what opens files with it, needs no ``driver=`` any more. Local files may name files at
-      URLs; otherwise they are as before.
+      URLs; otherwise they are as before. ``h5py.is_hdf5(url)`` asks the server.
     - Libraries with an HDF5 of their own (netCDF4, PyTables) that are imported afterwards have the driver for all
       files, as have child processes: ``HDF5_DRIVER`` and ``HDF5_PLUGIN_PATH`` are set in ``os.environ``. One that
       was imported before gets a RuntimeWarning; it has read its environment already.

@@ -8,6 +8,7 @@ import re
 from typing import Any, Optional, cast
 
 import h5py
+import numpy as np
 from h5py import defs, h5f, h5fd, h5p, h5s
 from h5py._hl import selections
 from h5py._objects import phil
@@ -118,6 +119,8 @@ def take_urls() -> None:
     init.xhdf5 = plain  # type: ignore[attr-defined]
     h5py.File.__init__ = init
     _enabled = True
+    if not hasattr(h5py.is_hdf5, "xhdf5"):
+        h5py.is_hdf5 = _ask_server(h5py.is_hdf5)
     if not hasattr(h5f.open, "xhdf5"):
         h5f.open, h5f.create = _with_driver(h5f.open, 1, local_too), _with_driver(h5f.create, 2, local_too)
         _name_driver()
@@ -126,8 +129,30 @@ def take_urls() -> None:
 def leave_urls() -> None:
     global _enabled
     h5py.File.__init__ = getattr(h5py.File.__init__, "xhdf5", h5py.File.__init__)
+    h5py.is_hdf5 = getattr(h5py.is_hdf5, "xhdf5", h5py.is_hdf5)
     _enabled = False
     _leave_low()
+
+
+def _ask_server(plain: Any) -> Any:
+    """h5py.is_hdf5, which looks for a name on the disk alone, and says no of every URL. False: the server has no such
+    file, or one of another kind. A server that refuses, or does not answer, has said nothing: that is raised."""
+    @functools.wraps(plain)
+    def is_hdf5(fname: Any) -> bool:
+        if not is_url(fname):
+            return bool(plain(fname))
+        try:
+            with h5py.File(fname, "r", driver="xhdf5"):
+                return True
+        except FileNotFoundError:
+            return False
+        except OSError as e:
+            if e.errno is not None:
+                raise
+            return "signature not found" not in str(e)    # HDF5 itself: no HDF5 file, or a damaged one
+
+    is_hdf5.xhdf5 = plain  # type: ignore[attr-defined]
+    return is_hdf5
 
 
 def _leave_low() -> set[Any]:
@@ -186,6 +211,8 @@ def prefetch(dataset: h5py.Dataset, selection: Any) -> None:
             raise ValueError(f"{selection!r} names a field, and {dataset!r} has none")
         if dataset.shape is None:
             return
+        if len(args) == 1 and isinstance(args[0], np.ndarray) and args[0].dtype.kind == "b" and args[0].ndim == 1:
+            args = (args[0], Ellipsis)    # alone, h5py before 3.16 takes a mask here for one of all dimensions
         everything = dataset.shape == () or (len(args) == 1 and args[0] is Ellipsis)
         chosen = h5s.ALL if everything else selections.select(dataset.shape, args, dataset).id
         if not library.prefetch(dataset.id.id, chosen.id):

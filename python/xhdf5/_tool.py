@@ -12,7 +12,7 @@ import subprocess
 import sys
 from typing import Any, Iterable, NoReturn
 
-from ._default import is_url
+from ._default import is_driver_s
 from ._expect import several
 from ._options import written
 
@@ -55,7 +55,8 @@ def _program() -> tuple[str, dict[str, str]]:
 
 def warm(names: Iterable[Any], metadata_only: bool, options: dict[str, Any]) -> None:
     """See `xhdf5.warm`."""
-    urls = [os.fsdecode(n) for n in several(names, "warm") if is_url(n)]
+    # what was to be a URL is not passed over: the tool says what is wrong with it
+    urls = [n for n in map(os.fsdecode, several(names, "warm")) if is_driver_s(n)]
     config = written(options)
     if any("\n" in u or "\0" in u or u.strip() != u for u in urls):
         raise ValueError("a URL has no blanks at its ends, and no newlines or null bytes")

@@ -140,6 +140,9 @@ def prefetch():
         s = xhdf5.stats(d)
         assert all(s[late] == start[late] for late in ("bytes_demand", "bytes_bypass",
                                                        "bytes_waited")) and s["bytes_staged"], s
+        every_second = np.arange(12) % 2 == 0    # of the first dimension
+        xhdf5.prefetch(d, every_second)
+        assert hashlib.sha256(d[every_second].tobytes()).hexdigest() == expected(slice(0, 12, 2))
         xhdf5.prefetch(d)
         assert digest(f) == expected()
 
@@ -371,6 +374,9 @@ def warming():
     with xhdf5.open(URL, **OPTIONS) as f:
         assert digest(f) == expected() and xhdf5.stats(f)["bytes_fetched"] < 4096
     xhdf5.warm([])
+    raises(OSError, ["1 of 2 files", "pathlib"], xhdf5.warm, [urls[0], pathlib.Path(URL)], **OPTIONS)
+    raises(ValueError, ["blanks"], xhdf5.warm, [" " + URL])
+    raises(TypeError, ["NoneType"], xhdf5.warm, [None])
     raises(TypeError, ["several names, not one (a str)"], xhdf5.warm, URL)
     raises(TypeError, ["conections"], xhdf5.warm, [URL], conections=3)
     raises(ValueError, ["newlines"], xhdf5.warm, [URL + "\nhttps://other/x"])
@@ -549,6 +555,11 @@ def enabled():
                        (pathlib.Path(URL), "pathlib")):
         raises(FileNotFoundError, ["no such local file", word], h5py.File, name)
     raises(ValueError, ["nonsense"], h5py.File, URL, driver="nonsense")
+    base = URL.rsplit("/", 1)[0]
+    pathlib.Path(DATA, "text.h5").write_text("no HDF5 file")
+    assert h5py.is_hdf5(URL) and h5py.is_hdf5(LOCAL) and not h5py.is_hdf5(f"{DATA}/text.h5")
+    assert not h5py.is_hdf5(f"{base}/text.h5") and not h5py.is_hdf5(f"{base}/none.h5")
+    raises(PermissionError, ["401"], h5py.is_hdf5, f"{base}/private/images.h5")    # that is no word on the file
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # a child that never hears of xhdf5
         assert pool.apply(spawned_plainly, (URL,)) == expected()
     xhdf5.disable()
@@ -563,7 +574,7 @@ def enabled():
 
 def all_of_h5py(h5py):
     """What its class File and its module for files have now."""
-    return dict(vars(h5py.File)), dict(vars(h5py.h5f))
+    return dict(vars(h5py.File)), dict(vars(h5py.h5f)), h5py.is_hdf5
 
 
 def enabled_low():
