@@ -35,6 +35,9 @@ class Xhdf5FileSystem(ChainedFileSystem):
             raise NotImplementedError("xhdf5 reads: files are written with the driver (docs/writing.md)")
         return File(self._url(path), **self._options)
 
+    def ls(self, path: str, detail: bool = True, **kwds: Any) -> Any:
+        raise NotImplementedError("xhdf5 lists no directories, so it finds no files by a pattern: name each file")
+
     def info(self, path: str, **kwds: Any) -> dict[str, Any]:
         with self._open(path) as f:
             return {"name": path, "size": f.size, "type": "file"}

@@ -5,6 +5,7 @@ import functools
 import inspect
 import os
 import re
+import sys
 from typing import Any, Optional, cast
 
 import h5py
@@ -24,6 +25,7 @@ plugin_dirs: list[str] = []  # of the library, at the import: for callers withou
 def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:
     """h5py.File(name, driver="xhdf5", **options) calls this, with h5py's lock held."""
     library.set_driver(plist.id, written(options))
+    guard_h5netcdf()
     _expect.more()
 
 
@@ -35,6 +37,7 @@ def register() -> None:
         _default.defaults[:] = [] if os.environ.get("HDF5_PLUGIN_PATH") else plugin_dirs
     h5py.register_driver("xhdf5", _set_fapl)
     guard_with()
+    guard_h5netcdf()
     guard_repr()
 
 
@@ -268,15 +271,39 @@ def guard_with() -> None:
 
     @functools.wraps(plain)
     def leave(self: h5py.File, kind: Any = None, error: Any = None, *args: Any) -> Any:
-        ended = isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)
-        if kind is not None and not ended:
-            with phil:
-                if self and h5py.h5f.get_obj_count(self.id, h5py.h5f.OBJ_FILE) == 1:
-                    library.discard(self.id.id, True)
+        _left(self, kind, error)
         return plain(self, kind, error, *args)
 
     leave.xhdf5 = plain  # type: ignore[attr-defined]
     h5py.File.__exit__ = leave
+
+
+def _left(file: h5py.File, kind: Any, error: Any) -> None:
+    """A with-statement ends that would close the file."""
+    ended = isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)
+    if kind is not None and not ended:
+        with phil:
+            if file and h5f.get_obj_count(file.id, h5f.OBJ_FILE) == 1:
+                library.discard(file.id.id, True)
+
+
+def guard_h5netcdf() -> None:
+    """The same for h5netcdf.File, which closes its h5py.File without a with-statement. Called when a file is opened, as
+    h5netcdf may be imported at any time; never imports it."""
+    kind_of_file = getattr(sys.modules.get("h5netcdf.core"), "File", None)
+    plain = getattr(kind_of_file, "__exit__", None)
+    if plain is None or hasattr(plain, "xhdf5"):
+        return
+
+    @functools.wraps(plain)
+    def leave(self: Any, kind: Any = None, error: Any = None, *args: Any) -> Any:
+        file = None if getattr(self, "_closed", True) else getattr(self, "_h5file", None)
+        if isinstance(file, h5py.File) and getattr(self, "_close_h5file", False):
+            _left(file, kind, error)
+        return plain(self, kind, error, *args)
+
+    leave.xhdf5 = plain  # type: ignore[attr-defined]
+    setattr(kind_of_file, "__exit__", leave)
 
 
 def guard_repr() -> None:

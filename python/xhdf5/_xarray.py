@@ -8,7 +8,8 @@ from typing import Any
 from xarray.backends import H5netcdfBackendEntrypoint
 
 from . import _expect, _with_h5py
-from ._default import is_url
+from . import open as open_by_driver
+from ._default import is_driver_s, is_url
 from ._options import written
 from ._tables import OPTIONS
 
@@ -48,11 +49,25 @@ class Xhdf5BackendEntrypoint(H5netcdfBackendEntrypoint):
         return super().open_groups_as_dict(filename_or_obj, **_with_driver(filename_or_obj, kwds))
 
 
+def _refuse_mistaken(name: str) -> None:
+    """xarray makes an absolute path of what is no URL to it: of what pathlib makes of a URL, or a blank before one.
+    The driver says what is wrong with such a name."""
+    start = os.path.join(os.getcwd(), "")
+    given = name[len(start):] if name.startswith(start) else name
+    if is_driver_s(given) and not is_url(given) and not os.path.exists(name):
+        open_by_driver(given)
+
+
 def _with_driver(name: Any, kwds: dict[str, Any]) -> dict[str, Any]:
     """The keywords for h5netcdf's engine. A file that will be opened is expected: a small one then comes whole, by one
     request behind that of its opening, and with ``parallel=True`` several are opened at once, as h5py's lock is not
     held yet."""
     options = {name: kwds.pop(name) for name in list(kwds) if name in OPTIONS}
+    if not isinstance(name, (str, os.PathLike)):    # a file object, or the file's bytes: no driver opens it
+        if options:
+            raise TypeError(f"{next(iter(options))!r} is an option for files at URLs; this is a {type(name).__name__}")
+        return kwds
+    _refuse_mistaken(os.fspath(name))
     options = {**(kwds.get("driver_kwds") or {}), **options}
     if is_url(name):
         _expect.one(os.fsencode(name), written({n: v for n, v in options.items() if n in OPTIONS}).encode())

@@ -83,8 +83,11 @@ def xarray(tap, data):
     python, program = venvs.python(), harness.TOP / "docs/examples/climate_slice.py"
     status, _, err = harness.run([python, "-c", MAKE_CLIMATE], harness.clean_env(), cwd=data)
     assert status == 0, err
+    written = pathlib.Path(data, "written")
+    written.mkdir()
+    written.chmod(0o777)
     for kind in "nginx", "xrootd":
-        with harness.Server(kind, data) as server, harness.shadow_dir() as shadow:
+        with harness.Server(kind, data, words=["--writable"]) as server, harness.shadow_dir() as shadow:
             env = harness.driver_env(server, shadow) | {"PYTHONPATH": str(harness.BUILD / "python")}
             del env["HDF5_DRIVER"]
             with tap.claim(f"climate_slice, {kind}: a region, its summers, and not the whole file"):
@@ -93,7 +96,8 @@ def xarray(tap, data):
                 assert got[0] == 0 and got[1] == want[1] and re.match(r"1990 28\d\.\d\d K\n1991 ", got[1]), (want, got)
                 assert re.search(r"\n  advice    \w", got[2]), got[2]
             with tap.claim(f"xarray's engine, {kind}: one file, many, groups, dask's workers"):
-                others = {"SERVER": server.url, "CACERT": server.cacert, "DATA": data}
+                others = {"SERVER": server.url, "CACERT": server.cacert, "DATA": data,
+                          "WRITE": f"{server.url}/written"}
                 status, out, err = harness.run([python, harness.TOP / "tests/python/others.py", "xarray_engine"],
                                                env | others, timeout=120)
                 assert status == 0, out + err

@@ -1,6 +1,7 @@
 """Programs with an HDF5 of their own, and those above h5py: each function is a case, in a process of its own.
 
-usage: others.py CASE    with SERVER (its URL) and CACERT of one that has climate.nc and table.h5, DATA its directory
+usage: others.py CASE    with SERVER (its URL) and CACERT of one that has climate.nc and table.h5, DATA its directory,
+                        WRITE a place there that may be written to
        others.py make    writes these two into DATA
        others.py make_more    and what the cases from `filters` on read
 """
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import warnings
 
-SERVER, DATA = os.environ.get("SERVER"), os.environ["DATA"]
+SERVER, WRITE, DATA = os.environ.get("SERVER"), os.environ.get("WRITE"), os.environ["DATA"]
 DUMPS = [d for d in os.environ.get("DUMPS", "").split(":") if d]    # h5dump of several versions
 os.environ["XHDF5_CA_BUNDLE"] = os.environ.get("CACERT", "")
 
@@ -112,6 +113,16 @@ def xarray_h5netcdf():
     there.close()
 
 
+def raises(kind, word, call, *args, **kwds):
+    """|call| raises |kind|, and the text has |word|."""
+    try:
+        call(*args, **kwds)
+    except kind as e:
+        assert word in str(e), e
+    else:
+        raise AssertionError(f"no {kind.__name__} with {word}")
+
+
 def _served_by_workers(there, here):
     import distributed
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
@@ -145,12 +156,17 @@ def xarray_engine():
         for parallel in (False, True):
             with xarray.open_mfdataset(names, engine="xhdf5", parallel=parallel) as many:
                 assert (many.tas.values == here.tas.values).all()
-    try:
-        xarray.open_dataset(f"{SERVER}/climate.nc", engine="xhdf5", conections=4)
-    except TypeError as e:
-        assert "conections" in str(e)
-    else:
-        raise AssertionError("an option that there is not")
+    raises(TypeError, "conections", xarray.open_dataset, f"{SERVER}/climate.nc", engine="xhdf5", conections=4)
+    for name, word in ((pathlib.Path(f"{SERVER}/climate.nc"), "pathlib"), (f" {SERVER}/climate.nc", "blank")):
+        raises(FileNotFoundError, word, xarray.open_dataset, name, engine="xhdf5")
+    with xhdf5.file(f"{SERVER}/climate.nc") as f, open(f"{DATA}/climate.nc", "rb") as g:    # as with h5netcdf
+        for thing in f, g:
+            assert xarray.open_dataset(thing, engine="xhdf5").equals(here)
+        raises(TypeError, "'connections'", xarray.open_dataset, f, engine="xhdf5", connections=4)
+    with xhdf5.open(f"{WRITE}/made.nc", "w", writable=True) as f:
+        here.isel(time=slice(3)).to_netcdf(f, engine="h5netcdf")
+    with xarray.open_dataset(f"{WRITE}/made.nc", engine="xhdf5") as there:
+        assert there.equals(here.isel(time=slice(3)))
 
 
 def filters():
@@ -296,6 +312,8 @@ def fsspec():
         assert there.equals(local)
     got = kerchunk.hdf.SingleHdf5ToZarr(url).translate()
     assert len(got["refs"]) > 60
+    for call in (system.ls, system.glob, system.find):
+        raises(NotImplementedError, "name each file", call, f"{SERVER}/*.nc")
     for call in (lambda: fs.open(url, "wb").open(), lambda: fs.open(url, conections=4).open()):
         try:
             call()
@@ -370,6 +388,22 @@ def h5netcdf():
         assert (f.variables["tas"][3] == here["tas"][3]).all()
     with netCDF4.Dataset(f"{SERVER}/climate.nc", "r", driver="xhdf5") as f:
         assert f["tas"].shape == (60, 90, 180)
+    options = {"driver": "xhdf5", "writable": True, "overlay_dir": f"{os.environ['XHDF5_SHADOW_DIR']}/overlay"}
+    for kind, sent in ((None, True), (SystemExit, True), (KeyError, False)):    # as with h5py.File
+        for number, opens in enumerate((h.File, netCDF4.Dataset)):
+            url = f"{WRITE}/{kind and kind.__name__}{number}.nc"
+            try:
+                with opens(url, "w", **options) as f:
+                    f.dimensions["x"] = 3
+                    if kind:
+                        raise kind
+            except (KeyError, SystemExit):
+                pass
+            try:
+                h.File(url, "r", driver="xhdf5").close()
+                assert sent, f"{url} was left by an exception, and is at the server"
+            except FileNotFoundError:
+                assert not sent, url
 
 
 def jupyter():

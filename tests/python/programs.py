@@ -109,8 +109,10 @@ def main():
             status, out, err = harness.run([python, HERE / "others.py", make], env)
             if not tap.ok(status == 0, f"netCDF4, PyTables, pandas and pynwb write: {make}", out + err):
                 return tap.done()
-        with harness.Server("nginx", data) as server:
-            env |= {"SERVER": server.url, "CACERT": server.cacert}
+        os.mkdir(f"{data}/written")
+        os.chmod(f"{data}/written", 0o777)
+        with harness.Server("nginx", data, words=["--writable"]) as server:
+            env |= {"SERVER": server.url, "CACERT": server.cacert, "WRITE": f"{server.url}/written"}
             for case in OTHERS:
                 with harness.shadow_dir() as shadow:
                     status, out, err = harness.run([python, HERE / "others.py", case],
