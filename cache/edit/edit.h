@@ -31,8 +31,8 @@ enum xh_edit_kind {
 int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how how, struct xh_edit **out,
                  struct xh_err *err);
 
-/* HDF5 has a page buffer, so what it reads and writes are whole pages: heaps, headers and elements may begin anywhere in
- * them. Called before the first read. */
+/* HDF5 has a page buffer, so what it reads and writes are whole pages: heaps, headers and elements may begin anywhere
+ * in them. Called before the first read. */
 void xh_edit_has_pages(struct xh_edit *e);
 
 uint64_t xh_edit_size(const struct xh_edit *e); /* in bytes, as written so far */

@@ -4,8 +4,8 @@
  * names on the same byte wait for each other without need, and no more. A waiting process holds a shared lock on the
  * next byte, which tells the one whose turn it is. The kernel releases the locks with the process. A process that
  * waits too long, as for a suspended one, continues without a turn. It notes that in the file, so that those that come
- * after it do not wait as long, each and every time; who gets the turn takes the note away. Wrong bytes in the file make
- * a wait shorter or longer, no more. Threads, processes: any. */
+ * after it wait far less. A process that gets the turn takes the note away. Wrong bytes in the file make a wait shorter
+ * or longer, no more. Threads, processes: any. */
 #include <endian.h>
 #include <fcntl.h>
 #include <string.h>
