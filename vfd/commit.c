@@ -7,12 +7,17 @@
 #include "whose.h"
 #include "xhdf5.h"
 
-/* 1 when the file, which is not this driver's own, has a URL for its name: a driver of HDF5's that lies above (family)
- * may have parts of it open here, and does not say which. */
-static int is_in_parts(struct xh_h5 *h5, hid_t file_id)
+/* Refuses a file that is not this driver's own and has a URL for its name: a driver of HDF5's that lies above (family)
+ * may have parts of it open here, and does not say which. Returns 0, or -1 for such a file. */
+static int refuse_parts(struct xh_h5 *h5, hid_t file_id, const char *call)
 {
     char name[16] = "";
-    return h5->H5Fget_name(file_id, name, sizeof name) > 0 && xh_remote_is_url(name);
+    if (h5->H5Fget_name(file_id, name, sizeof name) <= 0 || !xh_remote_is_url(name))
+        return 0;
+    return xh_fail_api(h5, XH_E_INVAL,
+                       "%s: another driver of HDF5's (family) has the file open, in parts: what is written to them is "
+                       "sent when it is closed, and not before",
+                       call);
 }
 
 herr_t H5FDxhdf5_commit(hid_t file_id)
@@ -21,10 +26,8 @@ herr_t H5FDxhdf5_commit(hid_t file_id)
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     if (!h5 || xh_whose_remote(h5, file_id, &remote))
         return -1;
-    if (!remote && is_in_parts(h5, file_id))
-        return xh_fail_api(h5, XH_E_INVAL,
-                           "H5FDxhdf5_commit: another driver of HDF5's (family) has the file open, in parts: what is "
-                           "written to them is sent when it is closed, and not before");
+    if (!remote && refuse_parts(h5, file_id, "H5FDxhdf5_commit"))
+        return -1;
     if (remote && !xh_remote_is_written(remote))
         return 0;
     if (remote)
@@ -49,7 +52,9 @@ herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how)
                 how);
         return xh_h5err_print(h5);
     }
-    return remote ? xh_remote_discard(remote, how == H5FD_XHDF5_DISCARD_KEEP) : 1;
+    if (!remote)
+        return refuse_parts(h5, file_id, "H5FDxhdf5_discard") ? -1 : 1;
+    return xh_remote_discard(remote, how == H5FD_XHDF5_DISCARD_KEEP);
 }
 
 ssize_t H5FDxhdf5_get_stats(hid_t file_id, char *text, size_t size)

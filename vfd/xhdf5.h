@@ -217,7 +217,8 @@ XHDF5_API herr_t H5FDxhdf5_commit(hid_t file_id);
  *   H5FD_XHDF5_DISCARD_ALL   the data is removed when the file is closed; the file cannot be committed any more
  *   H5FD_XHDF5_DISCARD_KEEP  the data stays on this machine; `xhdf5 recover retry` or a later H5FDxhdf5_commit sends it
  * Returns 0; 1 when the file is not written at a URL, and nothing was done; or a negative value with the reason on
- * HDF5's error stack. Does not block. */
+ * HDF5's error stack: also where another driver (family) has the file at a URL open, in parts, which are sent. Does not
+ * block. */
 #define H5FD_XHDF5_DISCARD_ALL 0u
 #define H5FD_XHDF5_DISCARD_KEEP 1u
 XHDF5_API herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how);

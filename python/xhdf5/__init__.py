@@ -175,7 +175,7 @@ def discard(file: h5py.File, keep: bool = False) -> None:
     It is removed when the file is closed, or with ``keep`` stays on this machine: ``xhdf5 recover retry`` sends it, or a later `commit`.
     A with-statement that is left by an exception does the second for the file at a URL that it has opened.
 
-    Raises ValueError for a file that is closed, local, or only read.
+    Raises ValueError for a file that is closed, local, only read, or kept in parts by HDF5's family driver.
     """
     _with_h5py().discard(file, keep)
 

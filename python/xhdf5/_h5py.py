@@ -257,8 +257,9 @@ def commit(file: h5py.File) -> bool:
 def discard(file: h5py.File, keep: bool) -> None:
     with phil:
         _opened(file, "discard")
-        if not library.discard(file.id.id, keep):
-            raise ValueError(f"{shown(file.filename)} is not written at a URL: what was written is in the file")
+        done, why = library.discard(file.id.id, keep)
+        if not done:
+            raise ValueError(why or f"{shown(file.filename)} is not written at a URL: what was written is in the file")
 
 
 def guard_with() -> None:

@@ -206,7 +206,10 @@ class Library:
             found = self._errors() if done < 0 else [""]
         return done > 0, found[0] if found else "HDF5 does not say why"
 
-    def discard(self, file: int, keep: bool) -> bool:
-        """Closing the file sends nothing. Returns False where it is not written at a URL."""
+    def discard(self, file: int, keep: bool) -> tuple[bool, str]:
+        """Closing the file sends nothing. Returns False where it is not written at a URL, or cannot be kept from being
+        sent; and "", or why."""
         with self._meant():
-            return bool(plugin.H5FDxhdf5_discard(file, keep) == 0)
+            done = plugin.H5FDxhdf5_discard(file, keep)
+            found = self._errors() if done < 0 else [""]
+        return done == 0, found[0] if found else "HDF5 does not say why"

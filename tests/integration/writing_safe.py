@@ -1004,12 +1004,14 @@ def check_parts(tap, p):
     plugin()
     name = "parts%05d.h5"
     url = f"{p.server.url}/{name}"
-    with tap.claim("parts: what another driver keeps in several files at URLs cannot be committed, and an error "
-                   "says so; closing sends them"):
+    with tap.claim("parts: what another driver keeps in several files at URLs can be neither committed nor "
+                   "discarded, and errors say so; closing sends them"):
         p.good(OTHER + """
 f = h5py.File(url, "w", driver="family", memb_size=100000)
 f["a"] = np.arange(50000)
 assert commit(f) < 0, "it was told that the parts were sent"
+lib.H5FDxhdf5_discard.argtypes = [ctypes.c_int64, ctypes.c_uint]
+assert lib.H5FDxhdf5_discard(f.id.id, 0) < 0, "it was told that nothing is written at a URL"
 f.close()
 with h5py.File(url, driver="family", memb_size=100000) as f:
     assert (f["a"][:] == np.arange(50000)).all()
