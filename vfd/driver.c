@@ -507,7 +507,7 @@ static herr_t flush_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (f->remote)
-        return closing ? 0 : xh_remote_flush(f->remote);
+        return xh_remote_flush(f->remote, closing);
     return xh_local_flush(f->local, closing);
 }
 

@@ -25,9 +25,9 @@ struct piece {
     size_t len;
 };
 
-/* Constant while open, except |committing|, |headers|, |said_joined|, |elsewhere|, the fields about failures, and those
- * of the list of files that are written (h5->written). The libhdf5's own lock protects that list: every caller in the
- * driver holds it. */
+/* Constant while open, except |committing|, |flushed|, |headers|, |said_joined|, |elsewhere|, the fields about
+ * failures, and those of the list of files that are written (h5->written). The libhdf5's own lock protects that list:
+ * every caller in the driver holds it. */
 struct xh_remote {
     struct xh_h5 *h5;
     struct xh_file *file; /* either this or |edit| is set, or |unopened| */
@@ -41,6 +41,8 @@ struct xh_remote {
     struct xh_namer names; /* how the file names other files */
     int said_joined; /* 1: a message about an opening with other options was printed */
     int committing;  /* 1: what is flushed is about to be sent */
+    int made;        /* 1: it was opened to be made, or made anew */
+    int flushed;     /* 1: HDF5 has flushed it, as it does at the latest when it closes a file */
     struct piece *headers; /* what was written and may name external files, by place, each once; NULL: nothing */
     size_t n_headers, headers_room;
     struct xh_remote *next; /* in the list h5->written */
@@ -219,6 +221,7 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
         return rc;
     }
     settle(r, url, fapl, &o);
+    r->made = how != XH_EDIT_CHANGE;
     if (r->pages)
         xh_edit_has_pages(r->edit);
     LL_PREPEND(h5->written, r);
@@ -353,10 +356,11 @@ int xh_remote_truncate(struct xh_remote *r, uint64_t eoa)
     return r->edit && !r->stands_in && xh_edit_truncate(r->edit, eoa, &err) ? xh_fail_cache(r->h5, &err) : 0;
 }
 
-int xh_remote_flush(struct xh_remote *r)
+int xh_remote_flush(struct xh_remote *r, int closing)
 {
     struct xh_err err = {0};
-    return r->edit && !r->committing && xh_edit_flush(r->edit, &err) ? xh_fail_cache(r->h5, &err) : 0;
+    r->flushed = 1;
+    return r->edit && !closing && !r->committing && xh_edit_flush(r->edit, &err) ? xh_fail_cache(r->h5, &err) : 0;
 }
 
 /* HDF5 has written the raw data of a dataset with external files to the local disk, past the driver, and nobody can
@@ -423,6 +427,11 @@ static int close_edit(struct xh_remote *r)
 {
     struct xh_err err = {0};
     refuse_made_external(r);
+    if (r->made && !r->flushed) { /* H5Fcreate has failed: what it wrote until then is no file */
+        dprintf(STDERR_FILENO, "xhdf5: %s: closed before HDF5 had finished the new file, so nothing is sent\n",
+                r->shown);
+        xh_edit_discard(r->edit, XH_EDIT_DISCARD_ALL);
+    }
     int rc = xh_edit_close(r->edit, &err);
     if (rc || err.text[0])
         dprintf(STDERR_FILENO, "xhdf5: %s\n", err.text);

@@ -69,9 +69,9 @@ int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err 
  * -1, error pushed; |r| is freed in any case. */
 int xh_remote_close(struct xh_remote *r);
 
-/* For a file that is written: saves what was written so far, so that it survives if the process is killed. Returns 0,
- * or -1, error pushed. */
-int xh_remote_flush(struct xh_remote *r);
+/* For a file that is written: saves what was written so far, so that it survives if the process is killed; not if
+ * |closing|. A new file that was never flushed is not sent. Returns 0, or -1, error pushed. */
+int xh_remote_flush(struct xh_remote *r, int closing);
 
 /* |now| 1: what is flushed from here on is about to be sent and need not be saved; 0: it must be saved again. */
 void xh_remote_commits(struct xh_remote *r, int now);

@@ -143,6 +143,13 @@ def check_creating(tap, p):
         p.good("with h5py.File(url, 'w') as f: f['only'] = 1", url)
         assert p.local("print(list(h5py.File(url)))", p.root / "new.h5") == "['only']\n"
         p.good(MAKE, p.server.url + "/x.h5", "x")
+    with tap.claim("creating: where HDF5 cannot make the file, the one that is there stays, and none is made"):
+        was = p.bytes("x.h5")
+        for mode, name in (("w", "x.h5"), ("w", "none.h5"), ("x", "none.h5")):
+            err = p.bad("h5py.File(url, mode, libver=('earliest', 'v108'), fs_strategy='page', fs_persist=True)",
+                        f"{p.server.url}/{name}", mode)
+            assert "version out of bounds" in err and f"/{name}: closed before HDF5 had finished" in err, err
+            assert p.bytes("x.h5") == was and p.bytes("none.h5") is None and p.left() == [], (mode, name, p.left())
     with tap.claim("creating: two who create one file with mode x: one of them has it, the other is told"):
         other = p.popen("f = h5py.File(url, 'x'); f['mine'] = 1; print('open', flush=True); sys.stdin.readline(); f.close()",
                         p.server.url + "/both.h5")
@@ -461,8 +468,8 @@ def check_merging(tap, p):
     def two(first, second, make=make, how=""):
         """The second opens before the first commits, and closes after. Returns the second's status and standard error."""
         p.good(make, url)
-        late = p.popen(f"f = h5py.File(url, 'r+'{how})\n{second}\nprint('written', flush=True); sys.stdin.readline(); f.close()",
-                       url)
+        wait = "print('written', flush=True); sys.stdin.readline()"
+        late = p.popen(f"f = h5py.File(url, 'r+'{how})\n{second}\n{wait}; f.close()", url)
         assert late.stdout.readline() == "written\n"
         p.good(f"f = h5py.File(url, 'r+'{how})\n{first}\nf.close()", url)
         _, err = late.communicate("\n", timeout=60)
