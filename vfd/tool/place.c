@@ -108,21 +108,25 @@ static int give_list(int fd, int original)
 }
 
 /* Those who may read the original may read what lies beside it, and nobody else: it holds the same. So a group's rights
- * are of no use without the group, also where it has less than others. Root gives the owner, too. The list comes before
- * the mode: that would widen a list that the directory gave. Returns 0, or -1 with |out| or errno set. */
+ * to read are of no use without the group, also where it has less than others; without it, the publisher's may no more
+ * than others. Root gives the owner, too. The list comes before the mode: that would widen a list that the directory
+ * gave. Returns 0, or -1 with |out| or errno set. */
 static int give_rights(int fd, int original, const struct stat *st, struct xh_baked *out)
 {
     struct stat mine;
-    unsigned group = st->st_mode >> 3 & 6, others = st->st_mode & 6;
+    mode_t mode = st->st_mode & 0666, others = mode & 6;
     if (fstat(fd, &mine) != 0)
         return -1;
     if ((mine.st_gid != st->st_gid || (geteuid() == 0 && mine.st_uid != st->st_uid)) &&
-        fchown(fd, geteuid() == 0 ? st->st_uid : (uid_t)-1, st->st_gid) != 0 && group != others)
-        return xh_baked_say(out, XH_BAKED_FAILED,
-                            "the file's group has other rights than the rest, and what lies beside it cannot be given "
-                            "to that group (%s): publish it as a member of the group",
-                            strerror(errno));
-    return give_list(fd, original) == 0 ? fchmod(fd, st->st_mode & 0666) : -1;
+        fchown(fd, geteuid() == 0 ? st->st_uid : (uid_t)-1, st->st_gid) != 0) {
+        if ((mode >> 3 & 4) != (others & 4))
+            return xh_baked_say(out, XH_BAKED_FAILED,
+                                "its group has another right to read it than the rest, and what lies beside it cannot "
+                                "be given to that group (%s): publish it as a member of the group",
+                                strerror(errno));
+        mode = (mode & 0606) | others << 3;
+    }
+    return give_list(fd, original) == 0 ? fchmod(fd, mode) : -1;
 }
 
 int xh_place_done(const struct xh_place *n, int fd, int from, const struct stat *original, int wrote,
