@@ -6,9 +6,9 @@ Usage: reading_random.py [--from SEED] [--seeds N | --for SECONDS] [--says] [--o
 
 One seed makes a family of files (tests/support/random_files.py), how they are served, and one to four processes on one
 shadow, each with a program of its own (tests/support/random_reads.py), of which one may be killed; and that up to three
-times. --threads: some programs have three threads in h5py, too; seed 6029 then fails in HDF5's bookkeeping of VOL
-connectors, and nobody knows yet why. A failure names its seed: --from SEED --seeds 1 is the same again, but for the
-order of events.
+times. --threads: some programs have three threads in h5py, too; seed 6029 then fails with h5py 3.14 in HDF5's
+bookkeeping of VOL connectors, as it does without this driver where a local read takes long (docs/upstream.md). A
+failure names its seed: --from SEED --seeds 1 is the same again, but for the order of events.
 """
 import argparse
 import contextlib
