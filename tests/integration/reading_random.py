@@ -210,7 +210,7 @@ class Run:
             log = tempfile.TemporaryFile()
             python = rng.choice([str(p) for p in harness.H5PY.values()])
             readers.append((subprocess.Popen([python, str(SUPPORT / "random_reads.py"), json.dumps(how)], env=env,
-                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log), log))
+                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log), log, python, how))
             if rng.random() < 0.5:
                 time.sleep(rng.random() * 0.3)
         if kill:
@@ -218,7 +218,7 @@ class Run:
             readers[0][0].kill()
             self.killed += 1
         end = time.monotonic() + BOUND_S
-        for i, (process, log) in enumerate(readers):
+        for i, (process, log, python, how) in enumerate(readers):
             try:
                 process.wait(max(1, end - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -229,7 +229,9 @@ class Run:
             said = log.read().decode(errors="backslashreplace")
             if self.says:
                 print(said)
-            if process.returncode not in (0, 1) and not (kill and i == 0):
+            if process.returncode < 0 and not (kill and i == 0) and self.crashes_anyway(python, how):
+                self.story.append(f"round {number}, reader {i}: crashes without the driver, too")
+            elif process.returncode not in (0, 1) and not (kill and i == 0):
                 self.bad.append(f"reader {i} ended with {process.returncode}\n{said[-3000:]}")
             for line in said.splitlines():
                 if line.startswith("DIFFERENT"):
@@ -240,6 +242,12 @@ class Run:
                     self.failed += int(counts["failed"])
             if process.returncode == 1 and "DIFFERENT" not in said:
                 self.bad.append(f"reader {i}:\n{said[-3000:]}")
+
+    def crashes_anyway(self, python, how):
+        """Whether the program crashes with HDF5's own driver and the local file, too: it is HDF5's fault then."""
+        how = dict(how, url=how["locals"][0], replaces=None)
+        return subprocess.run([python, str(SUPPORT / "random_reads.py"), json.dumps(how)], env=harness.clean_env(),
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=BOUND_S).returncode < 0
 
     def run(self):
         self.files()

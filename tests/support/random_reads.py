@@ -154,8 +154,7 @@ def operations(rng, local, about, how):
             ops.append(("image",))
         elif what < 0.93:
             chunk_cache = rng.choice((None, None, 0, 1 << 16, 1 << 20))
-            page_buffer = rng.choice((None, 1 << 16, 1 << 20))
-            ops.append(("reopen", chunk_cache, page_buffer, rng.random() < 0.2))
+            ops.append(("reopen", chunk_cache, None, rng.random() < 0.2))
         elif what < 0.96:
             ops.append(("pause", rng.choice((0.001, 0.01, 0.05))))
         elif what < 0.975 and how["forks"]:
@@ -259,8 +258,6 @@ class Reader:
                     raise
         self.remote = None
         self.open_locals(words)
-        if op[2] is not None:
-            words["page_buf_size"] = op[2]
         self.versions = set(range(len(self.names)))
         for _ in range(10):
             if time.monotonic() > self.end:
@@ -269,9 +266,7 @@ class Reader:
                 self.remote = h5py.File(self.how["url"], "r", **words)
                 return
             except (OSError, ValueError) as e:
-                if "page_buf_size" in words and "page buf" in str(e).lower():
-                    del words["page_buf_size"]
-                elif not self.may_fail:
+                if not self.may_fail:
                     self.tell(op, f"does not open: {type(e).__name__}: {e}")
                     sys.exit(1)
                 else:
