@@ -225,11 +225,18 @@ def do(op, f):
         return seen
     if kind == "dereference":
         refs = o[()] if isinstance(o, h5py.Dataset) and o.dtype.hasobject and h5py.check_dtype(ref=o.dtype) else []
-        return [(f[r].name, f[r][r] if isinstance(r, h5py.RegionReference) else f[r].shape) if r else None
+        return [(named(f[r]), f[r][r] if isinstance(r, h5py.RegionReference) else f[r].shape) if r else None
                 for r in refs]
     if kind == "image":
         return f.id.get_file_image() if f.id.get_filesize() < 6 << 20 else None
     raise AssertionError(kind)
+
+
+def named(o):
+    """HDF5 searches the file for the name of what a reference leads to; h5py says None if a read fails meanwhile."""
+    if o.name is None:
+        raise OSError("no name was found")
+    return o.name
 
 
 class Reader:
