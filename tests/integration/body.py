@@ -646,13 +646,19 @@ def its_rights(room):
     room.file.chmod(was.st_mode & 0o777)
 
 
-def a_change_within_the_second_of_the_last_one_shows(room):
-    """A script writes a file, publishes it, and writes to it, all in one second: readers see dates to the second."""
-    path = room.make("second", "plain")
+def changed_just_now(room, name):
+    """A file that was last changed in the first third of a second."""
+    path = room.make(name, "plain")
     data = path.read_bytes()
     while time.time() % 1 > 0.3:
         time.sleep(0.01)
     path.write_bytes(data)
+    return path
+
+
+def a_change_within_the_second_of_the_last_one_shows(room):
+    """A script writes a file, publishes it, and writes to it, all in one second: readers see dates to the second."""
+    path = changed_just_now(room, "second")
     assert tool("--body=zstd", path)[0] == 0 and room.body("second").exists()
     with open(path, "r+b") as f:
         f.seek(-1000000, os.SEEK_END)
@@ -666,11 +672,7 @@ def a_change_within_the_second_of_the_last_one_shows(room):
 
 def a_file_servers_clock_is_behind(room):
     """The second of the last change is over when it is by the clock that dates the changes."""
-    path = room.make("behind", "plain")
-    data = path.read_bytes()
-    while time.time() % 1 > 0.3:
-        time.sleep(0.01)
-    path.write_bytes(data)
+    path = changed_just_now(room, "behind")
     status, out, err = at_server(path, DYING_AGED_S="5")
     assert status == 0 and int(time.time()) > int(path.stat().st_mtime), out + err
     tool("--remove", path)

@@ -154,7 +154,7 @@ def operations(rng, local, about, how):
             ops.append(("image",))
         elif what < 0.93:
             chunk_cache = rng.choice((None, None, 0, 1 << 16, 1 << 20))
-            ops.append(("reopen", chunk_cache, None, rng.random() < 0.2))
+            ops.append(("reopen", chunk_cache, rng.random() < 0.2))
         elif what < 0.96:
             ops.append(("pause", rng.choice((0.001, 0.01, 0.05))))
         elif what < 0.975 and how["forks"]:
@@ -248,7 +248,7 @@ class Reader:
         self.remote = None
         self.lock = threading.Lock()
         self.end = time.monotonic() + MOST_S
-        self.open(("reopen", None, None, False))
+        self.open(("reopen", None, False))
 
     def open_locals(self, words):
         self.locals = [h5py.File(name, "r", driver="sec2", **words) for name in self.names]
@@ -257,7 +257,7 @@ class Reader:
         words = {}
         if op[1] is not None:
             words["rdcc_nbytes"] = op[1]
-        if self.remote and not op[3]:
+        if self.remote and not op[2]:
             try:
                 self.remote.close()
             except (RuntimeError, OSError, ValueError):
@@ -345,7 +345,7 @@ class Reader:
             if time.monotonic() > self.end:
                 return
             if op[0] == "reopen" or not self.remote:
-                self.open(op if op[0] == "reopen" else ("reopen", None, None, False))
+                self.open(op if op[0] == "reopen" else ("reopen", None, False))
                 if not self.remote:
                     return
             if op[0] == "pause":
@@ -364,7 +364,7 @@ class Reader:
                 self.fork(op[1])
             elif op[0] != "reopen":
                 if self.one(op) == "failed" and zlib.crc32(str(op).encode()) % 3 == 0:
-                    self.open(("reopen", None, None, False))
+                    self.open(("reopen", None, False))
                     if not self.remote:
                         return
 
