@@ -182,12 +182,6 @@ int xh_policy_comes_with_rest(uint64_t bytes, uint64_t end, uint64_t size)
     return bytes >= XH_BULK_BYTES && (bytes >= size / REST_TIMES || end <= size / REST_TIMES);
 }
 
-uint64_t xh_policy_head_end(const struct xh_opened *o, int whole, uint64_t unverified)
-{
-    uint64_t head = o->readahead && !o->imaged ? o->head_bytes : unverified;
-    return whole ? o->size : min64(head, o->size);
-}
-
 /* ---- which source */
 
 int xh_policy_uses_copy(int there, int faster, int forced)

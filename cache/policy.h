@@ -163,10 +163,6 @@ int xh_policy_is_whole(const struct xh_opened *o);
  * before it. */
 int xh_policy_comes_with_rest(uint64_t bytes, uint64_t end, uint64_t size);
 
-/* Returns the end of what opening fetches. |whole|: all of the file was asked for. |unverified|: bytes that came before
- * the version was known, and have to be proved. */
-uint64_t xh_policy_head_end(const struct xh_opened *o, int whole, uint64_t unverified);
-
 /* ---- which source ------------------------------------------------------------------------------------------------ */
 
 /* Returns 1 when a compressed copy serves raw data: it is |there|, and is the faster way, or |forced| by the option. */

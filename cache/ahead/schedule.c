@@ -11,6 +11,7 @@
 #include "pages/keep.h"
 #include "pages/limits.h"
 #include "source/compressed.h"
+#include "source/unverified_head.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
 #include "watch/trace.h"
@@ -66,6 +67,8 @@ static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, c
         in_flight += r[i].len;
     }
     xh_runs_sort(&mine);
+    if (k->meta && mine.n)
+        xh_unverified_claim(f, &mine);
     xh_fetch_for_later(f, &mine, k->meta, over);
     free(mine.at);
     return i;

@@ -77,16 +77,12 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
     return 0;
 }
 
-/* Fetches the head from |from| on, or the file |whole|. */
-static void fetch_head(struct xh_file *f, uint64_t from, int whole)
+/* Fetches the file from |from| on: there is but one request to a server that sends no parts. */
+static void fetch_from(struct xh_file *f, uint64_t from)
 {
-    struct xh_opened o;
-    xh_whole_facts(f, &o);
-    uint64_t end = xh_policy_head_end(&o, whole, f->unverified->len);
-    if (f->shadow && from < end) {
-        struct xh_range rest = {from, end - from};
+    struct xh_range rest = {from, f->size - from};
+    if (f->shadow && rest.len)
         xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &rest, .n = 1});
-    }
 }
 
 /* Asks for what the unverified head has, in the version that is open. */
@@ -98,7 +94,8 @@ static void ask_for_head(struct xh_file *f)
 }
 
 /* A file that was never opened before: fetches what the root leads to. The rest of the head is left until some of it is
- * missed (ahead/head.c), as is what will come whole (ahead/whole.c). */
+ * missed (ahead/head.c), as is what will come whole (ahead/whole.c). An unverified head is proved along with what is
+ * fetched first. */
 static void begin(struct xh_file *f, uint64_t head_len)
 {
     struct xh_opened o;
@@ -106,19 +103,17 @@ static void begin(struct xh_file *f, uint64_t head_len)
     xh_replicas_get_rates(f->origin, &rates);
     f->spare_bytes = xh_policy_spare_bytes(rates.rtt_ms);
     xh_whole_facts(f, &o);
-    int proof = xh_unverified_stands(f), small = f->no_parts || xh_policy_is_whole(&o);
-    /* The proof first, and in one request with the rest: the reader waits for it, and wants a connection. */
-    if (proof && (!small || f->no_parts || !xh_schedule_whole(f, 0)))
-        fetch_head(f, 0, f->no_parts);
-    if (!small && !o.imaged)
-        xh_walk_begin(f);
-    if (!proof && small && !f->no_parts && xh_file_is_announced(f)) /* it will be read */
+    int small = xh_policy_is_whole(&o);
+    if (f->no_parts)
+        fetch_from(f, head_len);
+    else if (small && xh_file_is_announced(f)) /* it will be read */
         xh_schedule_whole(f, 0);
-    uint64_t from = f->unverified->len ? f->unverified->len : head_len;
-    if (!proof && f->no_parts)
-        fetch_head(f, from, 1);
-    else if (!proof && !small && !o.imaged && o.readahead)
-        atomic_store_explicit(&f->head_rest, from, memory_order_relaxed);
+    if (!f->no_parts && !small && !o.imaged) {
+        xh_walk_begin(f);
+        if (o.readahead)
+            atomic_store_explicit(&f->head_rest, f->unverified->len ? f->unverified->len : head_len,
+                                  memory_order_relaxed);
+    }
     if (f->opt.sums)
         ask_for_head(f); /* last: the other processes will want it */
 }
@@ -289,7 +284,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
     if (rc == 0 && !head.confirmed)
         begin(f, head.len);
     else if (rc == 0 && f->no_parts) /* what the shadow lacks of it, by one request */
-        fetch_head(f, 0, 1);
+        fetch_from(f, 0);
     return rc;
 }
 

@@ -118,14 +118,15 @@ static int may_deal(const struct xh_file *f, const struct xh_origin_info *info)
     return info->young && info->far && !is_single(f, info) && !is_one_of_many(f);
 }
 
-/* Over how many connections a small file comes whole where a request has one range, so that nothing can be dealt; 0: as
- * other ranges do. Young connections of a far server get one long part each: with shorter ones each stands idle for a
- * round trip before the next, and a new connection takes three. In a larger file, whose next reads are known while this
- * stretch comes, long parts delay them. */
+/* Over how many connections a small file comes whole where nothing can be dealt, as a request has one range, or
+ * there is but one connection; 0: as other ranges do. Young connections of a far server get one long part each:
+ * with shorter ones each stands idle for a round trip before the next, and a new connection takes three. In a
+ * larger file, whose next reads are known while this stretch comes, long parts delay them. */
 static unsigned shares(const struct xh_file *f, const struct xh_origin_info *info, uint64_t mean)
 {
     int small = f->size <= f->opt.whole_file_bytes && mean >= XH_BULK_BYTES && !is_one_of_many(f);
-    return is_single(f, info) && small && info->young && info->far ? info->open : 0;
+    int undealt = is_single(f, info) || info->open == 1;
+    return undealt && small && info->young && info->far ? info->open : 0;
 }
 
 /* To how many connections what comes ahead is dealt; 0: it is not. Young ones of a far server get stripes from

@@ -5,6 +5,7 @@
 #include "object.h"
 #include "pages/fetch.h"
 #include "policy.h"
+#include "source/unverified_head.h"
 #include "sources.h"
 #include "stream/stage.h"
 
@@ -54,6 +55,7 @@ const struct xh_source xh_stream_source = {"stream", .serve = serve_staged};
 
 static int serve(struct xh_read_op *op, struct xh_err *err)
 {
+    xh_unverified_claim(op->f, &op->mine);
     int rc = xh_fetch_start(op->f, op, &op->mine, 1, err);
     return rc ? rc : xh_fetch_start(op->f, op, &op->bypass, 0, err);
 }

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "disk/disk.h"
 #include "object.h"
+#include "pages/runs.h"
 #include "source.h"
 #include "watch/trace.h"
 
@@ -79,6 +81,22 @@ int xh_unverified_look(const struct xh_file *f, uint64_t off, void *buf, size_t 
         return 0;
     memcpy(buf, f->unverified->bytes + off, len);
     return 1;
+}
+
+void xh_unverified_claim(struct xh_file *f, struct xh_runs *mine)
+{
+    uint64_t end = xh_unverified_stands(f) ? xh_page_up(f->unverified->len) : 0;
+    size_t were = mine->n;
+    for (uint64_t p = 0; p < end; p++) {
+        if (xh_disk_has(f->disk, p) || xh_shadow_claim_later(f->shadow, p, 1, 0, &f->counters) != XH_CLAIM_MINE)
+            continue;
+        if (xh_runs_add(mine, p)) {
+            xh_shadow_forgo(f->shadow, p, 1);
+            break;
+        }
+    }
+    if (mine->n > were)
+        xh_runs_sort(mine);
 }
 
 /* The first reader to know decides: two may have compared at once. */

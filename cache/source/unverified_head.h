@@ -2,7 +2,8 @@
  *
  * Some servers (XRootD) tell a file's version apart from its bytes. There only what is fetched after the version was
  * told is proved by it. To fetch the head again before HDF5 sees it would cost a round trip. So HDF5 reads the
- * unverified head at once, and the head is fetched again meanwhile. Until both have been compared,
+ * unverified head at once, and the head is fetched again along with the first bytes that it lacks: in one request,
+ * where the server takes several ranges. Until both have been compared,
  *
  * 1. a read is answered by the unverified head alone, or does not return: a program never sees bytes of two replies;
  * 2. nothing of the unverified head is in the shadow: all pages there were fetched after the version was told.
@@ -23,6 +24,7 @@
 
 struct xh_file;
 struct xh_origin_head;
+struct xh_runs;
 
 enum xh_unverified_state {
     XH_UNVERIFIED_NONE,  /* there is none, or it is dropped, or proved: the shadow has its bytes */
@@ -49,6 +51,10 @@ void xh_unverified_drop(struct xh_file *f);
 
 /* From now on it answers guesses alone: the file's reader proves its bytes itself. While the file is being opened. */
 void xh_unverified_waive(struct xh_file *f);
+
+/* While it stands, claims those of its pages that nobody has or brings, and adds them to |mine|, which is fetched next
+ * and stays sorted: they prove it. Without memory, or room in the shadow, xh_unverified_prove fetches them. */
+void xh_unverified_claim(struct xh_file *f, struct xh_runs *mine);
 
 /* As the source's peek, for a guess, which need not be right. Returns 1 or 0. */
 int xh_unverified_look(const struct xh_file *f, uint64_t off, void *buf, size_t len);

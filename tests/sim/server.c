@@ -183,13 +183,17 @@ static void head(struct sim_reply *r, const struct sim_server *s, const char *st
                  const char *more)
 {
     char text[4096], etag[64] = "", tags[160] = "";
-    if (o && s->dialect != SIM_XROOTD) {
+    int xrootd = s->dialect == SIM_XROOTD;
+    if (o && !xrootd) {
         etag_of(o, etag, sizeof etag);
         snprintf(tags, sizeof tags, "ETag: %s\r\nLast-Modified: Sun, %02u Nov 2025 08:49:37 GMT\r\n", etag, 1 + o->version % 28);
     }
+    r->ends = xrootd && *status >= '4'; /* XRootD hangs up behind a refusal */
     snprintf(text, sizeof text, "HTTP/1.1 %s\r\nServer: %s\r\nContent-Length: %" PRIu64 "\r\n%s%s%s\r\n", status,
-             s->dialect == SIM_XROOTD ? "XrootD/v5.8.1" : "nginx/1.26.3", len, tags,
-             s->dialect == SIM_XROOTD ? "Connection: Keep-Alive\r\n" : "Connection: keep-alive\r\nDate: Thu, 01 Jan 2026 01:00:00 GMT\r\n",
+             xrootd ? "XrootD/v5.8.1" : "nginx/1.26.3", len, tags,
+             !xrootd   ? "Connection: keep-alive\r\nDate: Thu, 01 Jan 2026 01:00:00 GMT\r\n"
+             : r->ends ? "Connection: Close\r\n"
+                       : "Connection: Keep-Alive\r\n",
              more);
     add_text(r, text);
     /* Before the body. */

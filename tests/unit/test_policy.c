@@ -297,19 +297,6 @@ Test(policy, a_large_read_of_much_of_a_small_file_or_of_its_beginning_comes_with
         cr_assert_eq(xh_policy_comes_with_rest(table[i].bytes, table[i].end, table[i].size), table[i].with, "%zu", i);
 }
 
-Test(policy, opening_fetches_the_head_or_all)
-{
-    struct xh_opened o = {.size = 100 * MIB, .head_bytes = 64 * KIB, .readahead = 1};
-    cr_assert_eq(xh_policy_head_end(&o, 0, 8 * KIB), 64 * KIB);
-    cr_assert_eq(xh_policy_head_end(&o, 1, 8 * KIB), 100 * MIB);
-    o.size = 10 * KIB;
-    cr_assert_eq(xh_policy_head_end(&o, 0, 8 * KIB), 10 * KIB);
-    o.imaged = 1;
-    cr_assert_eq(xh_policy_head_end(&o, 0, 8 * KIB), 8 * KIB, "the image has the rest");
-    o.imaged = o.readahead = 0;
-    cr_assert_eq(xh_policy_head_end(&o, 0, 0), 0);
-}
-
 Test(policy, a_compressed_copy_serves_where_it_is_faster_and_smaller)
 {
     cr_assert_not(xh_policy_uses_copy(0, 1, 1));

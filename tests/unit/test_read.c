@@ -667,18 +667,27 @@ static int read_code(struct xh_file *f, uint64_t off, uint64_t len, uint8_t othe
     return rc;
 }
 
-Test(read, an_early_head_is_read_while_its_proof_is_on_its_way)
+Test(read, an_early_head_is_read_and_proved_along_with_what_is_fetched_first)
 {
-    hold(1); /* nothing comes */
-    struct xh_file *f = open_early("shadow=off", 0x55);
-    cr_assert_eq(read_code(f, 100, 9900, 0x55), 0);
-    cr_assert_neq(xh_shadow_peek(f->shadow, 0), XH_CLAIM_READY, "none of it is kept");
-    hold(0);
-    drain();
+    const struct xh_range beyond = {1000000, 4096};
     uint8_t kept[4096];
-    cr_assert_eq(xh_shadow_read(f->shadow, 0, kept, sizeof kept), sizeof kept);
-    cr_assert_eq(kept[77], byte_at(77), "what came later is kept");
-    xh_cache_close(f);
+    for (int ahead = 0; ahead < 2; ahead++) {
+        struct xh_file *f = open_early("shadow=off", 0x55);
+        engine.transfers = 0;
+        cr_assert_eq(read_code(f, 100, 9900, 0x55), 0);
+        cr_assert_eq(engine.transfers, 0, "nothing is fetched that nobody asked for");
+        cr_assert_eq(xh_shadow_peek(f->shadow, 0), XH_CLAIM_MINE, "none of it is kept");
+        xh_shadow_forgo(f->shadow, 0, 1);
+        if (ahead)
+            xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &beyond, .n = 1});
+        else
+            cr_assert_eq(read_code(f, beyond.off, beyond.len, 0), XH_E_CHANGED);
+        cr_assert_eq(engine.transfers, 1, "one for the head and what lies beyond it, %d", ahead);
+        drain();
+        cr_assert_eq(xh_shadow_read(f->shadow, 0, kept, sizeof kept), sizeof kept);
+        cr_assert_eq(kept[77], byte_at(77), "what came later is kept");
+        xh_cache_close(f);
+    }
 }
 
 Test(read, nothing_else_is_read_until_an_early_head_is_proved)
