@@ -36,6 +36,7 @@ struct xh_probe {
     /* Filled before the job is over: */
     int status;
     uint64_t server_hash; /* which server answered: of its scheme, host and port */
+    uint64_t sent_ns, came_ns; /* when that request was sent, and its answer's last byte came */
     uint8_t *bytes; /* HEAD: the body; STAT: the XML. malloc'd */
     size_t len, room;
     int size_known;

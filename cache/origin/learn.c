@@ -203,8 +203,11 @@ static void keep(const struct xh_exchange *x, const struct xh_outcome *out, cons
         o->dialect.whole = 0;
     if (v->changed)
         xh_job_poison(o, &v->err);
-    if (x->probe && v->served)
+    if (x->probe && v->served) {
         x->probe->server_hash = xh_url_server_hash(x->url);
+        x->probe->sent_ns = x->sent_ns;
+        x->probe->came_ns = x->last_ns;
+    }
     if (x->probe && v->measured) {
         x->probe->size = x->probe->len;
         x->probe->size_known = 1;

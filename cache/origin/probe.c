@@ -2,9 +2,8 @@
  *
  * What is asked, in order: with a hint, whether its version is still there (one cheap
  * request); else the head. A reply without validator needs the date that PROPFIND tells, as
- * at XRootD: only then is it asked for. A server that is known to need it is asked for both at once, or
- * for the date first where one connection has to carry both. Proofs by falling strength: strong ETag,
- * Last-Modified, weak ETag, PROPFIND's mtime, size alone. */
+ * at XRootD: only then is it asked for. A server that is known to need it is asked for both at once, the date
+ * first. Proofs by falling strength: strong ETag, Last-Modified, weak ETag, PROPFIND's mtime, size alone. */
 #include "origin.h"
 
 #include <inttypes.h>
@@ -56,6 +55,7 @@ struct dated {
     char date[XH_HEADER_BYTES];
     uint64_t size;
     uint64_t server_hash; /* whose word it is */
+    uint64_t came_ns;
 };
 
 /* 1 when |own| says that PROPFIND is not for us at this server, rather than that it failed this time: an overloaded
@@ -78,6 +78,7 @@ static int read_stat(const struct xh_probe *p, const struct xh_err *own, struct 
     }
     out->gone = own->code == XH_E_NOENT;
     out->server_hash = p->server_hash;
+    out->came_ns = p->came_ns;
     out->known = own->code == 0 && p->status == 207 &&
                  xh_propfind_parse((struct xh_xml){(const char *)p->bytes, p->len}, out->date, sizeof out->date,
                                    &out->size);
@@ -99,8 +100,6 @@ static int stat_origin(struct xh_origin *o, struct dated *out, struct xh_err *er
 static void stat_beside(struct xh_origin *o, struct xh_question *q)
 {
     static const struct xh_probe stat = {0};
-    if (o->options.connections == 1) /* it would only stand before the head */
-        return;
     if (xh_loop_enter(&o->options, NULL) != 0)
         return;
     xh_origin_object_adopt(o);
@@ -152,15 +151,15 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
                       o->url->shown);
 }
 
-/* Settles the dialect from the head's reply, and from PROPFIND's where that has no validator:
- * |s| if it is known already, else that of |q|, else a new one. */
+/* Settles the dialect from the head's reply, and from PROPFIND's where that has no validator: that of |q|, else a new
+ * one, which goes to |s|. */
 static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s, struct xh_question *q,
                   struct xh_err *err)
 {
     struct xh_dialect d = o->dialect;
     learn(&d, p);
     if (d.proof == XH_BY_SIZE) {
-        int rc = s->known ? 1 : q && q->tries[0] ? stat_wait(o, q, s, err) : stat_origin(o, s, err);
+        int rc = q && q->tries[0] ? stat_wait(o, q, s, err) : stat_origin(o, s, err);
         /* Redirected to two servers: the date is to be of the copy that is read. */
         if (rc == 1 && s->server_hash != p->server_hash)
             rc = stat_origin(o, s, err);
@@ -190,27 +189,19 @@ static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct
 {
     struct dated s = {0};
     struct xh_question q = {0};
-    struct xh_origin_info at;
-    int rc = 0;
     xh_engine_lock();
     const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
     enum xh_dates dates = e ? e->dates : XH_DATES_UNKNOWN;
-    xh_endpoint_open(e, &at);
     xh_engine_unlock();
-    if (dates == XH_DATES_APART && at.open > 0 && at.idle < 2) /* one after the other in any case */
-        rc = stat_origin(o, &s, err);
-    else if (dates == XH_DATES_APART)
+    if (dates == XH_DATES_APART)
         stat_beside(o, &q);
-    uint64_t dated_by = s.server_hash;
-    if (rc >= 0)
-        rc = open_head(o, p, err);
-    int date_first = s.known && dated_by == p->server_hash;
+    int rc = open_head(o, p, err);
     if (rc == 0)
         rc = settle(o, p, &s, &q, err);
     xh_engine_lock();
     xh_question_leave(o, &q);
     xh_engine_unlock();
-    *early = o->dialect.proof == XH_BY_PROPFIND && !date_first;
+    *early = o->dialect.proof == XH_BY_PROPFIND && p->sent_ns < s.came_ns;
     return rc;
 }
 
