@@ -93,8 +93,8 @@ def table(p):
     t.append(Workload("W5", "process start to the first 10 KB", ("bytes", many),
                       ("blocks", "bytes", BLOCK, "{offsets}", "one"), both, offsets=(1, BLOCK, many, "random"),
                       warm=True, span="start"))
-    for name, megabytes, recipe in (("W4-4M", 4, ("tree", 1750)), ("W4-10M", 10, ("tree", 4350)),
-                                    ("W4-40M", 40, ("spread", 4350, 4))):
+    for name, megabytes, recipe in (("W4-4M", 4, ("tree", 5240)), ("W4-10M", 10, ("tree", 13100)),
+                                    ("W4-40M", 40, ("spread", 13100, 4))):
         t.append(Workload(name, f"metadata: a walk of {recipe[1]} datasets in a file of {megabytes} MB", recipe,
                           ("walk",), both,
                           raw=True, extra=True))
