@@ -59,8 +59,11 @@ const char *xh_err_name(int code);
  * which / ? or # were not written as %xx ends at the last @: it shows as a port that is none. */
 const char *xh_behind_login(const char *from);
 
-/* Copies |url| to |out| without user info, query and fragment, made plain. A URL that does not fit into |size| ends
- * with "...". Returns |out|. */
+/* Copies |url| to |out| without user info, query and fragment, made plain. What may be a part of a password, as its
+ * slash was not written %2F, shows as "...". A URL that does not fit into |size| ends with "...". Returns |out|. */
 char *xh_url_shown(const char *url, char *out, size_t size);
+
+/* The same of a name that was to be a URL: its first |scheme| bytes are in place of a scheme and "://". */
+char *xh_name_shown(const char *name, size_t scheme, char *out, size_t size);
 
 #endif

@@ -80,10 +80,10 @@ static void say_scheme(const char *name, size_t n, char *out, size_t size)
 {
     const char *after = name + n + 1, *say = known(name, n);
     size_t slashes = strspn(after, "/\\"), marks = strspn(after, ":/\\");
-    char url[300], shown[280];
+    char rest[250], shown[280];
     int web = n == 5 && strncasecmp(name, "https", 5) == 0 ? 1 : n == 4 && strncasecmp(name, "http", 4) == 0 ? 2 : 0;
-    snprintf(url, sizeof url, "%s://%.250s", web == 2 ? "http" : "https", after + marks);
-    xh_url_shown(url, shown, sizeof shown);
+    snprintf(shown, sizeof shown, "%s://%s", web == 2 ? "http" : "https",
+             xh_name_shown(after + marks, 0, rest, sizeof rest));
     if (web)
         snprintf(out, size, "a URL has two slashes behind %s:, this name has %s: write %s. pathlib.Path() makes one "
                             "slash of two: give the URL as a string",
@@ -115,10 +115,7 @@ static size_t before_server(const char *name)
 
 const char *xh_mistaken_shown(const char *name, char *out, size_t size)
 {
-    size_t from = before_server(name);
-    const char *rest = xh_behind_login(name + from);
-    snprintf(out, size, "%.*s%.*s", (int)from, name, (int)strcspn(rest, "?#"), rest);
-    return xh_text_plain(out);
+    return xh_name_shown(name, before_server(name), out, size);
 }
 
 const char *xh_mistaken(const char *name, char *out, size_t size)

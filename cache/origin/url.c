@@ -143,7 +143,7 @@ static const char *split(const char *s, struct parts *out)
     if (memchr(authority, '\\', (size_t)(end - authority))) /* browsers take it for a slash */
         return "it holds a backslash where the server's name is";
     const char *wrong = xh_url_authority(authority, out->https ? 443 : 80, &a);
-    if (wrong && xh_behind_login(authority) > end)
+    if (wrong && end > authority && xh_behind_login(authority) > end)
         return "its user name or password holds a / ? or #: write them as %2F %3F %23 (and @ : % as %40 %3A %25)";
     if (wrong)
         return wrong;
@@ -219,7 +219,7 @@ static int fill(struct xh_url *u, const struct parts *p)
         u->text = NULL;
         goto end;
     }
-    size_t shown_bytes = strlen(u->text) + 1;
+    size_t shown_bytes = strlen(u->text) + sizeof "...";
     u->shown = malloc(shown_bytes);
     if (!u->shown)
         goto end;

@@ -23,10 +23,13 @@ _MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)
 # what stands before a login: https://, https//, a blank
 _BEFORE_LOGIN = re.compile(r"[^@]*?(?::|//)[:/\\]*|\W*")
 
-# a server's name and port; what is no port is half of a login in which / ? or # were not written as %xx, and which
-# ends at the last @
-_PORT = re.compile(r"[^\[/?#:][^/?#:]*:([^/?#]+)")
+# a server's name, or [address], and port
+_HOST = re.compile(r"(\[[^/?#]*|[\w.-]*)(?::([^/?#]*))?(?=[/?#]|$)")
+_IS_SERVER = re.compile(r"\[.*|localhost|[^.]*\.[^.]*\..*", re.I)  # and no user's name, most likely
 _IS_PORT = re.compile(r"0{0,9}[1-9][0-9]{0,4}")
+# another URL's login in a path; a query of which ? was written as an escape
+_LOGIN_IN_PATH = re.compile(r"(?<=/)[^/]*:[^/]*@")
+_QUERY_IN_PATH = re.compile(r"%3F.*(=|%3D).*", re.I | re.S)
 
 
 def is_url(name: Any) -> bool:
@@ -49,11 +52,39 @@ def shown(name: Any) -> str:
     text = os.fsdecode(name)
     before = _BEFORE_LOGIN.match(re.split("[?#]", text)[0])
     at = before.end() if before else 0
-    rest = re.sub("^[^/?#]*@", "", text[at:])
-    port = _PORT.match(rest)
-    if port and not (_IS_PORT.fullmatch(port[1]) and int(port[1]) < 65536):
-        rest = rest[rest.rfind("@") + 1:]
-    return repr(text[:at] + re.split("[?#]", rest)[0])
+    return repr(text[:at] + _behind(text[at:]))
+
+
+def _behind(rest: str) -> str:
+    """What is shown of a URL behind its "://", as xh_url_shown has it: "..." is in place of what may be a password in
+    which / ? or # were not written as %xx."""
+    rest = re.sub("^[^/?#]*@", "", rest)
+    host = _HOST.match(rest)
+    path, query = _split(rest)
+    port = host[2] if host else None
+    if not host or (port and not (_IS_PORT.fullmatch(port) and int(port) < 65536)):
+        first, last = rest.find("@"), rest.rfind("@")
+        if first < 0 and ":" not in path:
+            return _path(path)
+        if first < 0 or re.search("[?#]", rest[first:last]):
+            return "..." if first >= 0 else path.partition(":")[0] + "..."
+        return _path(_split(rest[last + 1:])[0])
+    if host and port and not _IS_SERVER.fullmatch(host[1]):
+        behind, value = path[host.end():].rpartition("@")[2], query.rpartition("@")
+        if value[1] and (len(path) == host.end() or "=" not in value[0]):
+            return host[1] + "..."
+        if "@" in path and "/" in behind:
+            return host[1] + "...@" + _path(behind)
+    return _path(path)
+
+
+def _split(text: str) -> tuple[str, str]:
+    at = re.search("[?#]", text)
+    return (text[:at.start()], text[at.start():]) if at else (text, "")
+
+
+def _path(path: str) -> str:
+    return _LOGIN_IN_PATH.sub("...@", _QUERY_IN_PATH.sub("...", path))
 
 
 # Where HDF5 looks for plugins while HDF5_PLUGIN_PATH is not set, which replaces it: HDF5's own builds, Debian, Fedora,

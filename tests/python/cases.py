@@ -230,6 +230,13 @@ def bytes_file():
         secret_free(OSError, "%2F %3F %23", xhdf5.file, name)
         secret_free(OSError, "%2F %3F %23", xhdf5.open, name)
         secret_free(ValueError, "no URL", xhdf5.file, name.replace("//", "/", 1))
+    from xhdf5._default import shown
+    for name in ("https://me:1/SECRET@host/x.h5", "https://me:1?SECRET@host/x.h5", "https://me:a/SECRET@h/x?s=SECRET@b",
+                 "https://me:SECRET", "https:///me:SECRET@h/x.h5", "https://SEC+SECRET/a@h/x.h5",
+                 "https://h/d/https://me:SECRET@h2/x.h5", "https://h/x.h5%3FX-Amz-Signature=SECRET"):
+        assert "SECRET" not in shown(name) and "SECRET" not in shown(name.replace("//", "/", 1)), shown(name)
+    for name in ("https://h:8443/a@b.h5", "https://h/me@site/x.h5", "https://[::1]:84/a@b/x.h5", "https://h/a%3Fb.h5"):
+        assert shown(name) == repr(name), shown(name)
     with xhdf5.file(latin(b"\xe9 +%.h5", b"\xe9 +%25.h5"), **OPTIONS) as f:
         assert f.read(100) == right[:100] and pickle.loads(pickle.dumps(f)).read_at(0, 9) == right[:9]
     with xhdf5.file(URL, shadow=False, **OPTIONS) as f:  # closed while others read: they have their bytes, or an error

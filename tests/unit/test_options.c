@@ -197,3 +197,65 @@ Test(url_shown, secrets_are_left_out)
     char small[16];
     cr_assert_str_eq(xh_url_shown("https://host.example/abcdef", small, sizeof small), "https://host...");
 }
+
+/* Each S stands in a secret. What is shown has none of it, and what helps to find the file. */
+Test(url_shown, no_part_of_a_secret_is_shown_however_the_url_is_written)
+{
+    static const char *const cases[][2] = {
+        /* a password that begins as a port: it cannot be told from a path with an @ in it */
+        {"https://u:1/S@h/f.h5", "https://u...@h/f.h5"},
+        {"https://u:65535/S/S@h:8443/f.h5?S", "https://u...@h:8443/f.h5"},
+        {"https://h:8443/a@b.h5", "https://h:8443/a@b.h5"},
+        {"https://127.0.0.1:8443/a@b/f.h5", "https://127.0.0.1:8443/a@b/f.h5"},
+        {"https://LocalHost:8443/a@b/f.h5", "https://LocalHost:8443/a@b/f.h5"},
+        {"https://data.site.org:8443/me@site/f.h5", "https://data.site.org:8443/me@site/f.h5"},
+        {"https://u.v:1/S@h/f.h5", "https://u.v...@h/f.h5"},
+        {"https://u:1?S@h/f.h5", "https://u..."},
+        {"https://u:1#S@h/f.h5", "https://u..."},
+        /* a query with an @ behind a login with a slash: which @ ends the login? */
+        {"https://u:p/S@h/f.h5?sig=S@S", "https://..."},
+        {"https://u:p?S@h/f.h5?sig=S@S/S", "https://..."},
+        {"https://u:pw@h/f.h5?sig=S@S/S", "https://h/f.h5"},
+        /* no host, or it is cut off */
+        {"https:///u:S@h/f.h5", "https:///h/f.h5"},
+        {"https://u:S", "https://u..."},
+        {"https://u:S/f.h5", "https://u..."},
+        {"https://u:S%40h/f.h5", "https://u..."},
+        /* a token in place of a name, with what no host has */
+        {"https://S+S/S=@h/f.h5", "https://h/f.h5"},
+        {"https://S%2FS/S@h/f.h5", "https://h/f.h5"},
+        {"https://home.example/me@site/f.h5", "https://home.example/me@site/f.h5"},
+        /* a URL in a path, as HDF5 makes of a file's name behind a directory */
+        {"https://h/d/https://u:S@h2/f.h5", "https://h/d/https://...@h2/f.h5"},
+        {"https://h/d/https:/u:S@h2/f.h5", "https://h/d/https:/...@h2/f.h5"},
+        {"https://h/a:b/c@d", "https://h/a:b/c@d"},
+        /* the query's ? was written as an escape */
+        {"https://h/f.h5%3FX-Amz-Signature=S", "https://h/f.h5..."},
+        {"https://h/f.h5%3fsig%3DS", "https://h/f.h5..."},
+        {"https://h/a%3Fb.h5", "https://h/a%3Fb.h5"},
+        {"u:S@h/f.h5?S=://", "h/f.h5"},
+        {"https://u:S\\S@h/f.h5", "https://h/f.h5"},
+        {"https://u@mail.org:S@h/f.h5", "https://h/f.h5"},
+        {"https://u:S S@h/f.h5", "https://h/f.h5"},
+        {"https://h:x/f.h5", "https://h..."},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char out[96], small[12];
+        xh_url_shown(cases[i][0], out, sizeof out);
+        cr_expect(!strchr(out, 'S'), "%s: %s", cases[i][0], out);
+        if (cases[i][1])
+            cr_expect_str_eq(out, cases[i][1], "%s: %s", cases[i][0], out);
+        cr_expect(!strchr(xh_url_shown(cases[i][0], small, sizeof small), 'S'), "%s: %s", cases[i][0], small);
+    }
+}
+
+Test(mistaken, a_very_long_password_is_not_shown_where_the_name_is_cut)
+{
+    char name[700], say[400], shown[400], secret[500];
+    memset(secret, 'S', sizeof secret);
+    snprintf(name, sizeof name, "htps://u:%.*s@h/x.h5", (int)sizeof secret, secret);
+    xh_mistaken(name, say, sizeof say);
+    xh_mistaken_shown(name, shown, sizeof shown);
+    cr_expect(!strchr(say, 'S') && strstr(say, "write https://h/x.h5"), "%s", say);
+    cr_expect(!strchr(shown, 'S'), "%s", shown);
+}
