@@ -2,7 +2,6 @@
 #include "options.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "number.h"
 #include "process.h"
 
 #define DEF_BOOL(def) #def
@@ -147,11 +147,8 @@ static int parse_bool(const char *value, uint64_t *out)
 static int parse_number(const char *value, int suffix, uint64_t *out)
 {
     char *end;
-    if (!isdigit((unsigned char)*value))
-        return -1;
-    errno = 0;
-    unsigned long long v = strtoull(value, &end, 10);
-    if (errno || v > UINT64_MAX)
+    uint64_t v;
+    if (xh_digits(value, &end, &v))
         return -1;
     unsigned shift = 0;
     if (suffix && *end) {
@@ -163,7 +160,7 @@ static int parse_number(const char *value, int suffix, uint64_t *out)
     }
     if (*end || (shift && v > (UINT64_MAX >> shift)))
         return -1;
-    *out = (uint64_t)v << shift;
+    *out = v << shift;
     return 0;
 }
 

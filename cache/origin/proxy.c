@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "base/now.h"
+#include "base/number.h"
 
 #define REFUSED_LASTS_NS (60u * UINT64_C(1000000000)) /* a login that was refused is not tried again for so long */
 #define ROWS 32u /* logins at proxies, and servers that proxies forbid, that a process remembers */
@@ -101,8 +102,8 @@ static int has_address(const char *token, size_t n, const char *host)
 {
     unsigned char a[16], b[16];
     char text[INET6_ADDRSTRLEN + 8];
-    unsigned bits = ~0u;
     int family = strchr(host, ':') ? AF_INET6 : AF_INET;
+    uint64_t most = family == AF_INET ? 32 : 128, bits = most;
     if (n >= 2 && token[0] == '[' && token[n - 1] == ']') {
         token++;
         n -= 2;
@@ -113,17 +114,13 @@ static int has_address(const char *token, size_t n, const char *host)
     text[n] = '\0';
     char *slash = strchr(text, '/');
     if (slash) {
-        char *end;
         *slash = '\0';
-        bits = (unsigned)strtoul(slash + 1, &end, 10);
-        if (!isdigit((unsigned char)slash[1]) || *end)
+        if (xh_whole_number(slash + 1, 0, most, &bits))
             return 0;
     }
-    unsigned most = family == AF_INET ? 32 : 128;
-    if (inet_pton(family, text, b) != 1 || (slash && bits > most))
+    if (inet_pton(family, text, b) != 1)
         return 0;
-    bits = slash ? bits : most;
-    unsigned whole = bits / 8, rest = bits % 8;
+    unsigned whole = (unsigned)bits / 8, rest = (unsigned)bits % 8;
     return memcmp(a, b, whole) == 0 && (rest == 0 || ((a[whole] ^ b[whole]) >> (8 - rest)) == 0);
 }
 

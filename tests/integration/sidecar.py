@@ -380,7 +380,9 @@ def the_tool(room, tap):
         assert status == 0 and not made() and len(list(below.glob("*.h5"))) == 3, out + err
     with tap.claim("wrong usage is told"):
         assert tool()[0] == 2 and tool("--check", "--remove", below)[0] == 2 and tool("--jobs")[0] == 2
-        assert tool("--jobs", "all", below)[0] == 2 and tool("--jobs", "0", below)[0] == 2
+        for jobs in ("all", "0", "-1", "", " 2", "+2", "2x", "2 ", "1.5", "4294967297", f"{2 ** 64 + 1}", "9" * 30):
+            status, out, err = tool("--jobs", jobs, below)
+            assert status == 2 and "--jobs takes a whole number" in err and not made(), f"{jobs}: {status} {out}{err}"
         assert tool(below / "not-there.h5")[0] == 3 and tool(below / "notes.txt")[0] == 3
 
 

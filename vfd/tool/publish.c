@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../cache/base/number.h"
 #include "../../cache/base/table.h"
 #include "../../cache/source/metaimage.h"
 #include "bake.h"
@@ -25,6 +26,7 @@
 #include "verbs.h"
 
 #define WORKERS_MOST 16
+#define JOBS_MOST 9999 /* more is a mistake; more than WORKERS_MOST is taken for that */
 #define USER_BLOCK_MOST (UINT64_C(1) << 30)
 
 static const char help[] =
@@ -363,10 +365,10 @@ int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
         return xh_tool_usage(command, "--check, --remove and --dry-run exclude each other");
     if (optind == argc)
         return xh_tool_usage(command, "a file or directory is missing");
-    char *end = "";
-    w.jobs = jobs ? (int)strtol(jobs, &end, 10) : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (jobs && (*end || w.jobs < 1))
-        return xh_tool_usage(command, "--jobs takes a number from 1 on");
+    uint64_t n = 0;
+    if (jobs && xh_whole_number(jobs, 1, JOBS_MOST, &n))
+        return xh_tool_usage(command, "--jobs takes a whole number from 1 to %d", JOBS_MOST);
+    w.jobs = jobs ? (int)n : (int)sysconf(_SC_NPROCESSORS_ONLN);
     w.verb = check ? CHECK : removes ? REMOVE : dry ? DRY : MAKE;
     w.jobs = w.jobs < 1 ? 1 : w.jobs > WORKERS_MOST ? WORKERS_MOST : w.jobs;
     code = collect(&w, argv + optind);
