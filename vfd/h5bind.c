@@ -225,3 +225,10 @@ const void *xh_h5_entry(const struct xh_h5 *h5)
     }
     return NULL; /* HDF5's caller was not among the frames */
 }
+
+const char *xh_h5_entry_name(const struct xh_h5 *h5)
+{
+    Dl_info info;
+    const char *entry = xh_h5_entry(h5);
+    return entry && dladdr(entry - 1, &info) && info.dli_sname ? info.dli_sname : "";
+}

@@ -28,6 +28,7 @@
     X(H5Eregister_class)                \
     X(H5Eset_auto2)                     \
     X(H5Eset_current_stack)             \
+    X(H5Ewalk2)                         \
     X(H5FDis_driver_registered_by_name) \
     X(H5FDregister)                     \
     X(H5Fclose)                         \
@@ -114,6 +115,9 @@ void *xh_h5_find(const struct xh_h5 *h5, const char *name);
  * reached. It is the same for all callbacks of one call, and different for another function's. Returns NULL when the
  * stack cannot be walked, or when the library is part of another object. Takes about 20 us. */
 const void *xh_h5_entry(const struct xh_h5 *h5);
+
+/* Returns the name of that API function; "": it cannot be told. */
+const char *xh_h5_entry_name(const struct xh_h5 *h5);
 
 /* The libhdf5 has ended a life (H5close), and its IDs are no longer valid. */
 void xh_h5_forget_ids(struct xh_h5 *h5);

@@ -19,6 +19,7 @@
 #include "family.h"
 #include "fapl.h"
 #include "h5err.h"
+#include "lost.h"
 
 struct piece {
     uint64_t at;
@@ -426,6 +427,10 @@ int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err 
 static int close_edit(struct xh_remote *r)
 {
     struct xh_err err = {0};
+    if (xh_lost_in_close(r->h5))
+        xh_edit_refuse(r->edit,
+                       "HDF5 could not write all of the file when it closed it, as its error tells, so the file is not "
+                       "sent. Do it again on the file as it is at the server");
     refuse_made_external(r);
     if (r->made && !r->flushed) { /* H5Fcreate has failed: what it wrote until then is no file */
         dprintf(STDERR_FILENO, "xhdf5: %s: closed before HDF5 had finished the new file, so nothing is sent\n",
@@ -619,6 +624,20 @@ static int read_inside(struct xh_remote *r, int raw, const struct xh_extent *ext
     return rc;
 }
 
+/* A read of a file that is written has failed with |err|. HDF5 may drop what it was to write: then nothing is sent. Raw
+ * data is read for the program itself. */
+static void doubt(struct xh_remote *r, int raw, const struct xh_err *err)
+{
+    char call[64], why[512];
+    if (!r->edit || raw == XH_REMOTE_RAW || !xh_lost_by_read(r->h5, call, sizeof call))
+        return;
+    snprintf(why, sizeof why,
+             "a read failed in %s (%.160s). What HDF5 was to write then may be lost, so the file is not sent. Do it "
+             "again on the file as it is at the server",
+             *call ? call : "a call of HDF5", err->text);
+    xh_edit_refuse(r->edit, why);
+}
+
 int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n)
 {
     uint64_t size = xh_remote_size(r);
@@ -642,6 +661,8 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
     int rc = k ? read_inside(r, raw, ext, k, &err) : 0;
     if (cut != few)
         free(cut);
+    if (rc)
+        doubt(r, raw, &err);
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
 

@@ -1061,6 +1061,91 @@ f.close()""", f"{p.gate.url}/{name}", retries=0)
         assert sum(method == "PUT" and "/data-" in path for method, path, *_ in p.gate.log) <= 2, p.gate.log
 
 
+# --- reads that fail while HDF5 writes -------------------------------------------------------------
+
+# Free space is kept in the file, so HDF5 reads about it when it makes room for a chunk, and when it closes the file.
+WITH_SPACE = """
+f = h5py.File(url, "w", fs_strategy="fsm", fs_persist=True)
+f["x"] = np.arange(3000)
+f.create_dataset("c", (4000,), "i8", chunks=(1000,), compression="gzip")[:] = 7
+f["y"] = np.arange(300000)
+for i in range(3000): f.create_group("g%d" % i)
+for i in range(0, 3000, 7): del f["g%d" % i]
+del f["x"]
+f.close()
+"""
+
+FAILING = """
+import sys, os, h5py, numpy as np
+url, what = sys.argv[1:3]
+f = h5py.File(url, "r+", rdcc_nbytes=8000)    # one chunk
+if what == "close":
+    f["y"][5] = 7
+else:
+    c = f["c"]
+    c[:1000] = np.random.default_rng(1).integers(0, 1 << 40, 1000)
+print("fails", flush=True); sys.stdin.readline()
+if what == "dataset":
+    del c
+elif what == "chunk":
+    try:
+        c[2000:3000] = 1
+    except OSError:
+        pass
+print("goes on", flush=True); sys.stdin.readline()
+f.close()
+"""
+
+
+def check_lost(tap, p):
+    import sources
+    whats = {"close": "closes the file: nothing is sent", "dataset": "closes a dataset, in silence: nothing is sent",
+             "chunk": "makes room for a chunk, and the program goes on: closing the file sends nothing, and fails"}
+    for version, exe in sources.PYTHONS.items():
+        if version == "2.2" and not (pathlib.Path(exe[1]) / "usr/bin/python3").exists():
+            continue
+        for what, nth in ((what, nth) for what in whats for nth in (0, 1)):
+            name = "lost.h5"
+            p.local(WITH_SPACE, p.root / name)
+            harness.age(p.root / name)
+            was = p.bytes(name)
+            p.gate.arm(lambda *_: None)
+            env = p.env(whole_file_bytes=0, head_bytes=4096, readahead="off", without_shadow=True, retries=0,
+                        sidecar="off")
+            one = subprocess.Popen([*map(str, exe), "-c", FAILING, f"{p.gate.url}/{name}", what], env=env,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            assert one.stdout.readline() == "fails\n", one.stderr.read()
+            gets = []
+
+            def rule(n, method, path):
+                if method != "GET" or not path.endswith(name):
+                    return None
+                gets.append(n)
+                # what closes the file also sends it: that is to succeed
+                return 503 if len(gets) == nth + 1 or (what != "close" and len(gets) > nth) else None
+
+            def step():
+                one.stdin.write("\n"), one.stdin.flush()
+            if what == "close":
+                step()
+                assert one.stdout.readline() == "goes on\n", one.stderr.read()
+                p.gate.arm(rule)
+            else:
+                p.gate.arm(rule)
+                step()
+                assert one.stdout.readline() == "goes on\n", one.stderr.read()
+                p.gate.arm(lambda *_: None)
+            _, err = one.communicate("\n", timeout=100)
+            with tap.claim(f"lost, HDF5 {version}: read {nth + 1} fails while HDF5 {whats[what]}"):
+                assert p.bytes(name) == was and len(gets) > nth and one.returncode != 0, (len(gets), err)
+                left = p.left()
+                for one_left in left:
+                    p.tool("drop", one_left["id"])
+                crashed = what == "dataset" and one.returncode in (-11, -6)    # HDF5 itself, behind such a dataset
+                assert crashed or ("is not sent" in err and [x["state"] for x in left] == ["withheld"]), (
+                    one.returncode, left, err[-2000:])
+
+
 # --- a program that gets many signals ---------------------------------------------------------------
 
 def check_signals(tap, p):
@@ -1084,7 +1169,7 @@ def main():
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_endless, check_names, check_blind,
                       check_way, check_cached, check_foreign, check_moment, check_again, check_young, check_made,
-                      check_made_once, check_child, check_parts, check_behind, check_signals):
+                      check_made_once, check_child, check_parts, check_behind, check_lost, check_signals):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()
