@@ -20,6 +20,7 @@
 #include "fapl.h"
 #include "h5err.h"
 #include "lost.h"
+#include "unsigned.h"
 
 struct piece {
     uint64_t at;
@@ -52,6 +53,7 @@ struct xh_remote {
     int stands_in;
     int local_sources; /* 1: it may name local files */
     int pages;         /* 1: HDF5 reads whole pages, so metadata may come together with data, and be read as data */
+    unsigned places; /* that HDF5 has looked at for its signature; see unsigned.h */
     /* Set once, by any thread: HDF5 takes heaps from an image of its metadata cache, not from the place of their
      * addresses. */
     atomic_int elsewhere;
@@ -611,6 +613,32 @@ static void remember(struct xh_remote *r, int rc, const struct xh_err *err, uint
         xh_family_note(r->family, r->named, until ? XH_KIN_FAILED : XH_KIN_OPENED, err, took_ns);
 }
 
+/* HDF5 opens the file and has read |x|, of |n| extents. Returns 0, or an error that says what the file is in place of
+ * an HDF5 file: HDF5 itself says no more than that. Asks the server for nothing: what it looks at has come with the
+ * first look. H5Fis_accessible and H5Fis_hdf5 want to know, and get their answer. */
+static int refuse_unsigned(struct xh_remote *r, const struct xh_extent *x, size_t n, struct xh_err *err)
+{
+    unsigned char head[XH_UNSIGNED_HEAD];
+    uint64_t size = xh_remote_size(r);
+    struct xh_extent first = {.off = 0, .len = size < sizeof head ? size : sizeof head, .buf = head};
+    struct xh_err ignored;
+    if (n != 1)
+        r->places = XH_SEEK_OVER;
+    if (n != 1 || !xh_unsigned_look(&r->places, size, x->off, x->buf, (size_t)x->len))
+        return 0;
+    const char *call = xh_h5_entry_name(r->h5);
+    if (!*call || strncmp(call, "H5Fis_", 6) == 0)
+        return 0;
+    if (first.len && read_extents(r, XH_REMOTE_META, &first, 1, &ignored))
+        return 0;
+    int rc = xh_err_set(err, XH_E_INVAL, 0, "file signature not found: %.300s is no HDF5 file: %s", r->shown,
+                        xh_unsigned_what(head, (size_t)first.len, size));
+    err->sys_errno = 0; /* as of HDF5's own error */
+    if (r->named)
+        remember(r, rc, err, xh_now_ns(), 1);
+    return rc;
+}
+
 static int read_inside(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t k, struct xh_err *err)
 {
     if (r->named && still_fails(r, err))
@@ -661,6 +689,8 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
     int rc = k ? read_inside(r, raw, ext, k, &err) : 0;
     if (cut != few)
         free(cut);
+    if (rc == 0 && r->places != XH_SEEK_OVER)
+        rc = refuse_unsigned(r, p, n, &err);
     if (rc)
         doubt(r, raw, &err);
     return rc ? xh_fail_cache(r->h5, &err) : 0;

@@ -123,7 +123,7 @@ PURE = set("""
     cache/overlay/extents
     cache/replicas/choice cache/replicas/list
     cache/source/judge cache/source/metaimage cache/source/packed cache/source/version
-    vfd/lineup vfd/literal vfd/mapping vfd/unsaid vfd/tool/front vfd/tool/listing
+    vfd/lineup vfd/literal vfd/mapping vfd/unsaid vfd/unsigned vfd/tool/front vfd/tool/listing
 """.split())
 IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pthread.h"}
 

@@ -21,6 +21,10 @@ def attempt(name, mode="r", **kwargs):
         print(type(e).__name__, getattr(e, "errno", None), str(e).replace("\n", " "))
 
 
+def is_hdf5(name):
+    print(bool(h5py.h5f.is_hdf5(name.encode())))
+
+
 def read(name):
     """The sum of data set d."""
     with h5py.File(name) as f:

@@ -30,6 +30,14 @@ with h5py.File(sys.argv[1] + '/sub/other.h5', 'w') as f:
     f['d'] = np.arange(50.)
 """
 
+# What is no HDF5 file, its first bytes, and a word of what is said of it
+OTHERS = (("classic.nc", b"CDF\001", "netCDF-3"), ("offset.nc", b"CDF\002", "netCDF-3"),
+          ("data.nc", b"CDF\005", "netCDF-3"),
+          ("lfs.h5", b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS"),
+          ("page.h5", b"<!DOCTYPE html>\n<html><title>Sign in", "web page"), ("x.h5.gz", b"\x1f\x8b\x08", "gzip"),
+          ("x.zip", b"PK\x03\x04", "zip"), ("error.h5", b"<?xml version='1.0'?><Error><Code>", "in XML"),
+          ("ref.json", b'{"version": 1, "refs": {', "kerchunk"), ("zeros.h5", bytes(9), "zeros"))
+
 
 def make_data(root, build):
     """sample.h5, the same cut short, and a file with links; readable by the servers' user."""
@@ -40,6 +48,12 @@ def make_data(root, build):
     whole = (build / "sample.h5").read_bytes()
     pathlib.Path(f"{root}/short.h5").write_bytes(whole[:len(whole) // 2])
     pathlib.Path(f"{root}/text.h5").write_text("no HDF5 file\n" * 100)
+    os.makedirs(f"{root}/others")
+    for name, begins, _ in OTHERS:
+        pathlib.Path(f"{root}/others/{name}").write_bytes(begins.ljust(3 << 20, b"\0"))
+    pathlib.Path(f"{root}/others/empty.h5").write_bytes(b"")
+    for name, begins in (("block.h5", b"CDF\001"), ("page_before.h5", b"<html>")):
+        pathlib.Path(f"{root}/others/{name}").write_bytes(begins.ljust(4096, b" ") + whole)
     status, out, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_LINKS, f"{root}/links"], harness.clean_env())
     assert status == 0, out + err
     for path in pathlib.Path(root).rglob("*"):
@@ -97,6 +111,26 @@ def check_errors(c):
     with c.claim("a file that is no HDF5 file is an OSError that says so"):
         said = c.h5py("attempt", f"{url}/text.h5")
         assert said.startswith("OSError") and "file signature not found" in said, said
+    with c.claim("what it is instead is said, also of an empty file; h5py.is_hdf5 is False of it, and finding out costs "
+                 "no request"):
+        for name, _, word in (*OTHERS, ("empty.h5", b"", "0 bytes")):
+            asked = []
+            for how in "attempt", "is_hdf5":
+                log = pathlib.Path(c.server.run) / f"{how}.log"
+                log.unlink(missing_ok=True)
+                said = c.h5py(how, f"{url}/others/{name}?secret=1",
+                              env=c.env(sidecar="off", readahead="off", trace=log))
+                asked.append(log.read_text().count("first byte"))
+                if how == "is_hdf5":
+                    assert said == "False\n", (name, said)
+                    continue
+                assert said.startswith("OSError None ") and "file signature not found" in said and word in said, said
+                assert f"{url}/others/{name} is no HDF5 file" in said and "secret" not in said, said
+            assert asked[0] == asked[1] > 0, (name, asked)
+    with c.claim("a user block may hold anything"):
+        for name in "block.h5", "page_before.h5":
+            assert c.h5py("attempt", f"{url}/others/{name}").startswith("opened r "), name
+            assert c.h5py("is_hdf5", f"{url}/others/{name}") == "True\n", name
     if c.server.kind == "nginx":
         with c.claim("a file that wants a token is PermissionError, and with the token it opens"):
             said = c.h5py("attempt", f"{url}/private/sample.h5")
