@@ -18,6 +18,7 @@ struct xh_tries {
     unsigned hops;               /* redirects since the original URL */
     unsigned failures;           /* in a row, without progress worth the name */
     unsigned repeats;            /* in all */
+    unsigned scraps;             /* replies that were whole, and brought fewer than XH_PACE_BYTES of more */
     unsigned returns;            /* to the original URL, because a target refused */
     unsigned char from_original; /* the remembered target failed: go by the original URL */
     unsigned char token_reread;  /* the token was looked for anew */

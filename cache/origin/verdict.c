@@ -18,6 +18,7 @@
 #define HASTY_RETRIES    1u
 #define BACKOFF_FIRST_MS 100u
 #define BACKOFF_MAX_MS   10000u
+#define SCRAPS_MOST      1000u /* a server that sends a byte a reply would else hold a read for ever */
 #define NONSENSE_MOST    2u    /* so often a request of several ranges is sent before its ranges are asked for singly */
 #define LONG_TOKEN_BYTES 4096u /* servers bear headers of 8 KiB and more */
 #define REDIRECTED_TOKEN_BYTES 1500u
@@ -680,7 +681,10 @@ static enum xh_next judge_ranges(const struct xh_attempt *a, struct xh_verdict *
         return shows_limit(a, v, 1, "one range of several");
     if (x->asked > 1 && x->fresh == 0)
         return is_nonsense(a, v, "an empty reply");
-    if (x->fresh > 0 && v->tries.repeats++ < 8 * x->options->retries + 1000)
+    /* A server may send less than it was asked for (RFC 9110, 15.3.7). As long as it brings what counts for progress in
+     * its time, too, it may do so for ever. */
+    v->tries.scraps += x->fresh < XH_PACE_BYTES;
+    if (x->fresh > 0 && v->tries.scraps <= SCRAPS_MOST)
         return x->asked > 1 ? go_single_doubting(a, v, "ranges are missing") : again(v);
     xh_sentence(a, &v->err, XH_E_PROTO, x->reply.status, "the reply lacks bytes that were asked for");
     return later(a, v, retries_of(a), 0);

@@ -726,6 +726,34 @@ Test(verdict, a_slice_of_which_nothing_is_missing_is_done_whatever_follows, .ini
         }
 }
 
+/* A server may send less than it was asked for, and say so (RFC 9110, 15.3.7). */
+Test(verdict, short_replies_are_counted_by_what_they_bring, .init = fresh, .fini = over)
+{
+    static const struct {
+        uint64_t brings;
+        int endless;
+    } cases[] = {{65536, 1}, {4096, 1}, {4095, 0}, {1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned n = 0;
+        for (fresh(); n < 20000; n++) {
+            ask(1, first, "HTTP/1.1 206 OK\nContent-Range: bytes 0-0/1000000000\n\n");
+            x.fresh = cases[i].brings;
+            if (judge(XH_NET_OK) != XH_NEXT_AGAIN)
+                break;
+        }
+        cr_expect(cases[i].endless ? n == 20000 : n == 1000, "%u replies of %u bytes", n,
+                  (unsigned)cases[i].brings);
+    }
+    fresh();
+    for (unsigned n = 0; n < 500; n++) {
+        ask(1, first, "HTTP/1.1 206 OK\nContent-Range: bytes 0-0/1000000000\n\n");
+        x.fresh = 4096;
+        cr_assert_eq(judge(XH_NET_OK), XH_NEXT_AGAIN);
+    }
+    ask(1, first, "");
+    cr_expect_eq(judge(XH_NET_CUT), XH_NEXT_LATER, "they are no failures, so the first failure is tried again");
+}
+
 /* What follows from one reply, and what is learnt by it. */
 Test(verdict, each_reply_leads_to_one_thing, .init = fresh, .fini = over)
 {

@@ -39,6 +39,9 @@ OTHERS = (("classic.nc", b"CDF\001", "netCDF-3"), ("offset.nc", b"CDF\002", "net
           ("ref.json", b'{"version": 1, "refs": {', "kerchunk"), ("zeros.h5", bytes(9), "zeros"))
 
 
+MAKE_LONG = "import sys, h5py, numpy as np\nwith h5py.File(sys.argv[1], 'w') as f: f['d'] = np.ones(1200000)"
+
+
 def make_data(root, build):
     """sample.h5, the same cut short, and a file with links; readable by the servers' user."""
     os.makedirs(f"{root}/links/sub")
@@ -224,6 +227,19 @@ def check_statuses(c, url):
             assert said.startswith(f"{kind} ") and "/x.h5" in said and "secret" not in said, said
 
 
+def check_short(tap, python, version):
+    """A server may send less than it was asked for (RFC 9110, 15.3.7)."""
+    with tempfile.TemporaryDirectory(prefix="xh-long-") as d:
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_LONG, f"{d}/long.h5"], harness.clean_env())
+        assert status == 0, out + err
+        with liar(f"{d}/long.h5") as url:
+            c = Case(tap, None, python, version)
+            with c.claim("a long read of which each reply brings 4 KiB comes whole, however many it takes"):
+                said = c.h5py("read", f"{url}/partial:4096/long.h5",
+                              env=c.env(part_bytes=67108864, connections=1, readahead="off", whole_file_bytes=0))
+                assert said == "1200000.0\n", said
+
+
 def check_c_programs(tap, server, build):
     env = without_shadow(server)
     url = f"{server.url}/sample.h5"
@@ -266,6 +282,7 @@ def main():
         for version, python in harness.H5PY.items():
             with liar(build / "sample.h5") as url:
                 check_statuses(Case(tap, None, python, version), url)
+    check_short(tap, python, version)
     return tap.done()
 
 

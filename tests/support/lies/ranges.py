@@ -22,10 +22,10 @@ def wrong_range(r):
 
 @fault("partial")
 def partial(r):
-    """206 with the first half of what was asked, and says so: allowed."""
+    """206 with the first half of what was asked, or at most the argument's bytes, and says so: allowed."""
     if r.ranges:
         a, b = r.ranges[0]
-        r.ranges = [(a, a + max(1, (b - a) // 2))]
+        r.ranges = [(a, min(b, a + int(r.arg)) if r.arg else a + max(1, (b - a) // 2))]
     honest_reply(r)
 
 
