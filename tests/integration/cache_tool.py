@@ -387,6 +387,32 @@ def tiny(tap, b):
         b.tool("rm", "--all")
 
 
+LARGE = """
+import h5py, numpy as np, sys
+with h5py.File(sys.argv[1], 'w') as f:
+    for i in range(6000):
+        f.create_group(f'g{i}').attrs['a'] = np.arange(8.)
+    f['d'] = np.arange(1000000)
+"""
+
+
+def walks_once(tap, b):
+    """HDF5 walks through the metadata a second time, to see whether all of it stayed."""
+    with tap.claim("metadata of more than 4 MiB crosses the link once, though it is walked through twice; so with a disk "
+                   "cache"):
+        make("-c", LARGE, f"{b.data}/large.h5")
+        harness.age(b.data)
+        for env in {}, {"XHDF5_DISK_CACHE_DIR": f"{b.base}/disk"}:
+            pathlib.Path(f"{b.base}/disk").mkdir(mode=0o700, exist_ok=True)
+            for words in ["--metadata-only"], []:
+                before, again = b.server.requests(), b.again
+                b.tool("warm", b.url("large.h5"), *words, XHDF5_SIDECAR="off", **env)
+                came = b.server.requests()[1] - before[1]
+                kept = max(e["bytes"] for e in json.loads(b.tool("ls", "--json", **env)[0]))
+                b.tool("rm", "--all", **env)
+                assert kept > 5 << 20 and (came < 1.2 * kept or b.again > again), (words, came, kept)
+
+
 def main():
     kind = sys.argv[1]
     tap = harness.Tap()
@@ -404,6 +430,7 @@ def main():
             lists(tap, b)
             verifies(tap, b)
             tiny(tap, b)
+            walks_once(tap, b)
     return tap.done()
 
 
