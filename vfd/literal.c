@@ -15,7 +15,8 @@ static int is_escape(const char *p)
     return xh_hex_digit(p[1]) >= 0 && xh_hex_digit(p[2]) >= 0;
 }
 
-/* Takes . and .. out of |path|, in place. */
+/* Takes . and .. out of |path|, in place. Not by curl_url, as origin/url.c does it for redirects: that takes %2e for a
+ * dot, in newer versions, but in a key of S3 it is none, and a blank or a byte above 0x7f is an error to it. */
 static void resolve_dots(char *path)
 {
     char *to = path;

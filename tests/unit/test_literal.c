@@ -45,6 +45,13 @@ Test(literal, dots_between_slashes_are_resolved)
     }
 }
 
+Test(literal, an_escape_is_no_dot)
+{
+    is("https://h/d/%2e%2e/a/../b.h5", "a/..", "https://h/d/%2e%2e/b.h5");
+    is("https://h/d/%2e%2e/b.h5", "%2e", "https://h/d/%252e%252e/b.h5");
+    is("s3://bucket/d/%2e%2e/a/../b.h5", "a/..", "s3://bucket/d/%2e%2e/b.h5");
+}
+
 Test(literal, a_key_of_s3_is_a_name_as_it_stands)
 {
     is("s3://bucket/d/a#1?b%41", "a#1", "s3://bucket/d/a#1?b%41");
