@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "options.h"
+#include "wipe.h"
 
 static const char *const names[] = {
     "BEARER_TOKEN", "BEARER_TOKEN_FILE", "XDG_RUNTIME_DIR", "EARTHDATA_TOKEN",    /* tokens */
@@ -49,15 +50,10 @@ void xh_env_unref(struct xh_env *e)
     /* acq_rel: the thread that frees |e| has seen what the others did with it. */
     if (!e || atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) != 1)
         return;
-    for (size_t i = 0; i < NAMES; i++) {
-        if (e->value[i])
-            explicit_bzero(e->value[i], strlen(e->value[i]));
-        free(e->value[i]);
-    }
-    for (char **p = e->all; p && *p; p++) {
-        explicit_bzero(*p, strlen(*p));
-        free(*p);
-    }
+    for (size_t i = 0; i < NAMES; i++)
+        xh_wipe(e->value[i]);
+    for (char **p = e->all; p && *p; p++)
+        xh_wipe(*p);
     free(e->all);
     free(e);
 }

@@ -21,6 +21,7 @@
 #include "base/crypto.h"
 #include "base/files.h"
 #include "base/sha256.h"
+#include "base/wipe.h"
 #include "s3.h"
 #include "url.h"
 
@@ -66,9 +67,7 @@ char *xh_auth_read(const char *path, int named, int private_, size_t most, size_
     *len = n > 0 ? (size_t)n : 0;
     if (!*why)
         return text;
-    if (text)
-        explicit_bzero(text, *len);
-    free(text);
+    xh_wipe_bytes(text, *len);
     errno = EPERM;
     return NULL;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/sha256.h"
+#include "base/wipe.h"
 #include "handle.h"
 #include "libcurl.h"
 #include "s3keys.h"
@@ -138,8 +139,7 @@ static int identify(struct xh_caller *c)
         add(text, &used, c->logins.of[i].password);
     }
     int ok = xh_sha256(text, used, sha);
-    explicit_bzero(text, used);
-    free(text);
+    xh_wipe_bytes(text, used);
     if (ok)
         xh_hex(sha, sizeof sha, c->identity);
     return ok;

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "auth.h"
+#include "base/wipe.h"
 #include "url.h"
 
 #define BLANKS     " \t;"
@@ -85,10 +86,9 @@ int xh_logins_find(const struct xh_env *env, const char *hosts, struct xh_logins
 void xh_logins_free(struct xh_logins *l)
 {
     for (size_t i = 0; i < l->n; i++) {
-        explicit_bzero(l->of[i].password, strlen(l->of[i].password));
         free(l->of[i].server);
         free(l->of[i].user);
-        free(l->of[i].password);
+        xh_wipe(l->of[i].password);
     }
     free(l->of);
     *l = (struct xh_logins){0};

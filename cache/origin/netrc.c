@@ -14,6 +14,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/wipe.h"
+
 #define NETRC_MAX_BYTES 65536u
 
 /* Takes the next word of |*p| in place: blanks before it are dropped, quotes and their backslashes undone. NULL at
@@ -99,7 +101,6 @@ int xh_netrc_find(const struct xh_env *env, const char *host, int defaults, char
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a login");
         }
     }
-    explicit_bzero(text, len);
-    free(text);
+    xh_wipe_bytes(text, len);
     return rc;
 }

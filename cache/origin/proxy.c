@@ -15,6 +15,7 @@
 #include "base/hash.h"
 #include "base/now.h"
 #include "base/number.h"
+#include "base/wipe.h"
 
 #define REFUSED_LASTS_NS (60u * UINT64_C(1000000000)) /* a login that was refused is not tried again for so long */
 #define ROWS 32u /* logins at proxies, and servers that proxies forbid, that a process remembers */
@@ -84,11 +85,9 @@ void xh_proxies_free(struct xh_proxies *p)
 {
     for (int i = 0; i < 2; i++) {
         struct xh_proxy *x = &p->of[i];
-        if (x->password)
-            explicit_bzero(x->password, strlen(x->password));
         free(x->text);
         free(x->user);
-        free(x->password);
+        xh_wipe(x->password);
     }
     free(p->except);
     memset(p, 0, sizeof *p);

@@ -112,9 +112,7 @@ static char *ask(const char *base, const char *path, int puts, const char *heade
     xh_url_unref(url);
     if (!*why)
         return a.text;
-    if (a.text)
-        explicit_bzero(a.text, a.len);
-    free(a.text);
+    xh_wipe_bytes(a.text, a.len);
     return NULL;
 }
 

@@ -14,6 +14,7 @@
 
 #include "auth.h"
 #include "base/now.h"
+#include "base/wipe.h"
 #include "profile.h"
 
 #define PRINTED_MOST_BYTES 65536u
@@ -129,8 +130,6 @@ char *xh_s3_process_run(char *command, char *const *env, unsigned most_ms, const
     }
     if (n >= 0 && strlen(out) == (size_t)n)
         return out;
-    if (out)
-        explicit_bzero(out, PRINTED_MOST_BYTES);
-    free(out);
+    xh_wipe_bytes(out, PRINTED_MOST_BYTES);
     return NULL;
 }

@@ -15,6 +15,7 @@
 #include <openssl/evp.h>
 
 #include "base/date.h"
+#include "base/wipe.h"
 #include "s3keys.h"
 
 /* ---- what a token says of itself. Its signature is not ours to check: hints for the user, and when to look for
@@ -37,9 +38,7 @@ static json_t *claims_of(const struct xh_token *t)
     int len = text ? EVP_DecodeBlock(json, text, (int)(used + padding)) : -1;
     json_t *claims =
         len < 0 ? NULL : json_loadb((const char *)json, (size_t)len - padding, JSON_REJECT_DUPLICATES, NULL);
-    if (text)
-        explicit_bzero(text, 2 * (n + 4));
-    free(text);
+    xh_wipe_bytes(text, 2 * (n + 4));
     return claims;
 }
 
@@ -132,9 +131,7 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
         why = take_value(t, text, n);
     if (why && n)
         tell_once(path, why);
-    if (text)
-        explicit_bzero(text, n);
-    free(text);
+    xh_wipe_bytes(text, n);
     if (why) {
         note_add(t, source[0] ? "%s%s (%s): %s" : "%s%s%s: %s", t->note[0] ? "; " : "", source, path, why);
         return named;
@@ -229,10 +226,8 @@ void xh_token_unref(struct xh_token *t)
     /* acq_rel: whoever frees has seen all that others did with it. */
     if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
         return;
-    if (t->value)
-        explicit_bzero(t->value, strlen(t->value));
     xh_s3_keys_free(t->s3);
-    free(t->value);
+    xh_wipe(t->value);
     free(t->file);
     free(t);
 }
