@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Seconds by which the clocks of machines that share a file system may differ: half a minute where nothing set one for
+ * two weeks (20 ppm). */
+#define XH_CLOCKS_APART_S 30
+
 /* Makes a system call again as long as a signal interrupts it. Returns what it returns. */
 #define xh_retry(call)                                                            \
     ({                                                                            \

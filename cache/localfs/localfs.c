@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/filesystems.h"
 #include "base/now.h"
 #include "base/process.h"
@@ -21,9 +22,6 @@
 #include "write_buffer.h"
 #include "read_around.h"
 
-/* So soon after a change another one may leave the same times: file systems tick in up to two seconds, and the clock of
- * a file server may be behind that of this machine, by half a minute where nothing set it for two weeks (20 ppm). */
-#define YOUNG_NS 30000000000ll
 #define OTHERS_MS 1000             /* longest wait for another process to publish a page */
 #define HELD_LEAST_BYTES (8u << 20) /* with a smaller budget the image would be written back all the time */
 
@@ -80,7 +78,8 @@ static int version_of(const struct stat *st, char *out, size_t size)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     long long last = ns_of(st->st_mtim) > ns_of(st->st_ctim) ? ns_of(st->st_mtim) : ns_of(st->st_ctim);
-    int young = last > ns_of(now) - YOUNG_NS;
+    /* File systems tick in up to two seconds, and the clock of a file server may be behind. */
+    int young = last > ns_of(now) - XH_CLOCKS_APART_S * 1000000000ll;
     int n = snprintf(out, size, "%llx-%llx-%llx-%llx", (unsigned long long)st->st_dev, (unsigned long long)st->st_ino,
                      (unsigned long long)ns_of(st->st_mtim), (unsigned long long)ns_of(st->st_ctim));
     if (young)

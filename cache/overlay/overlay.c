@@ -24,7 +24,6 @@
 #include "base/files.h"
 
 #define RECORD_WORD "xhdf5-overlay 1"
-#define FRESH_S 60 /* seconds; a process that makes a directory creates its files sooner */
 
 static int sys_error(struct xh_err *err, const char *what, const char *path)
 {
@@ -429,7 +428,8 @@ static int clear_rubble(struct xh_overlay *v)
     int is_locked = v->alive >= 0;
     if (faccessat(v->dir, is_locked ? "data" : "alive", F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
         return 0;
-    if (is_locked || (fstat(v->dir, &st) == 0 && time(NULL) - st.st_mtime > FRESH_S))
+    /* A process that has just made the directory is about to make its files. (Twice: its disk may be slow, too.) */
+    if (is_locked || (fstat(v->dir, &st) == 0 && time(NULL) - st.st_mtime > 2 * XH_CLOCKS_APART_S))
         remove_files(v);
     return 1;
 }

@@ -28,8 +28,6 @@
 #include "store.h"
 
 #define FUTILE_NS 20000000ull /* after a sweep that freed nothing, claims get NONE at once for this time */
-#define TEMP_STALE_S 60       /* seconds; a file is built in milliseconds */
-#define CLOCK_AHEAD_S 60      /* a file that was used so much later than now was used by a wrong clock */
 
 struct entry {
     char name[XH_NAME_BYTES];
@@ -39,7 +37,7 @@ struct entry {
 
 struct timespec xh_evict_used(struct timespec used, time_t now)
 {
-    return used.tv_sec > now + CLOCK_AHEAD_S ? (struct timespec){0} : used;
+    return used.tv_sec > now + XH_CLOCKS_APART_S ? (struct timespec){0} : used;
 }
 
 static int older(const void *a, const void *b)
@@ -70,7 +68,8 @@ static void list_place(int dirfd, const char *place, struct entries *out)
         if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
             continue;
         struct timespec used = xh_evict_used(st.st_mtim, now);
-        if (xh_store_is_name(e->d_name, 't') && used.tv_sec + TEMP_STALE_S < now)
+        /* built in milliseconds, by a clock that may be behind */
+        if (xh_store_is_name(e->d_name, 't') && used.tv_sec + XH_CLOCKS_APART_S < now)
             xh_store_drop(dirfd, name);
         if (!xh_store_is_name(e->d_name, 's'))
             continue;

@@ -6,8 +6,9 @@
 
 #include "impl.h"
 
-/* Returns |used|, the time at which a shadow was used; 0, which is before all others, where that is a minute or more
- * behind |now|, as a wrong clock gave it: else that shadow would stay before all others until the clock comes there. */
+/* Returns |used|, the time at which a shadow was used; 0, which is before all others, where that is later than |now| by
+ * more than clocks differ, as a wrong one gave it: else that shadow would stay before all others until the clock comes
+ * there. */
 struct timespec xh_evict_used(struct timespec used, time_t now);
 
 /* Charges one page, which takes |bytes|, to the budget; evicts if necessary. Returns 1, or 0 when nothing can be

@@ -11,12 +11,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../cache/base/files.h"
 #include "../../cache/base/waits.h"
 
 #define ACL "system.posix_acl_access"
 #define ACL_BYTES 4096 /* of 500 entries; ext4's own limit is less */
-#define AHEAD_MOST_S 5 /* a later date than the file system's own was set by somebody, and passes for old, too */
-#define OLD_S 30 /* a file server's clock may be behind ours by so much: as in cache/localfs/localfs.c */
+/* A later date than the file system's own was set by somebody, and passes for old, too. Writers on other machines may
+ * date by their own clocks; what they are ahead is waited for, so it is less than the wait below. */
+#define AHEAD_MOST_S 5
 #define LOOK_EVERY_NS 20000000u /* whether that second is over */
 #define LOOKS_MOST 500          /* ten seconds: a file that changes once a second all that time is being written */
 
@@ -170,7 +172,7 @@ static time_t its_clock(int part)
 int xh_place_settle(const struct xh_place *n, int fd, struct stat *st, struct xh_baked *out)
 {
     int part = -1, rc = 0, looks = 0;
-    if (st->st_mtim.tv_sec >= time(NULL) - OLD_S)
+    if (st->st_mtim.tv_sec >= time(NULL) - XH_CLOCKS_APART_S) /* a file server's clock may be behind */
         part = open_part(n->part);
     for (time_t now; (now = its_clock(part)) <= st->st_mtim.tv_sec && st->st_mtim.tv_sec - now <= AHEAD_MOST_S;) {
         xh_pause_ns(LOOK_EVERY_NS);
