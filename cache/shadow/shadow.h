@@ -206,9 +206,9 @@ struct xh_turn {
     int fd; /* -1: none */
     uint64_t at;
 };
-/* Waits for the turn to do |name|, |most_ms| at most; far less for a minute after some process has waited for it in
- * vain, as for a suspended one. Returns 1 when it had to wait, with or without a turn in the end; else 0. Owns: the
- * caller ends the turn. Threads, processes: any. Blocks. */
+/* Waits for the turn to do |name|, |most_ms| at most; not at all after some process has waited for it in vain, as for a
+ * suspended one, until the turn is free again. Returns 1 when it had to wait, with or without a turn in the end; else
+ * 0. Owns: the caller ends the turn. Threads, processes: any. Blocks. */
 int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_ms, struct xh_turn *t);
 /* Returns 1 when other processes wait for the turn. */
 int xh_shadow_turn_awaited(const struct xh_turn *t);

@@ -4,9 +4,8 @@
  * names on the same byte wait for each other without need, and no more. A waiting process holds a shared lock on the
  * next byte, which tells the one whose turn it is. The kernel releases the locks with the process. A process that
  * waits too long, as for a suspended one, continues without a turn. It notes that in the file, so that those that come
- * after it wait far less. A process that gets the turn takes the note away. Wrong bytes in the file make a wait shorter
+ * after it do not wait. A process that gets the turn takes the note away. Wrong bytes in the file make a wait shorter
  * or longer, no more. Threads, processes: any. */
-#include <endian.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,19 +14,12 @@
 #include "base/sha256.h"
 #include "base/waits.h"
 #include "watch/trace.h"
-#include "impl.h"
 #include "directory.h"
 #include "store.h"
 
 #define FILE_NAME "turns"
 #define LOOK_NS 1000000
-#define NOTES 256u
-#define NOTED_NS 60000000000u /* then one process waits for its whole time again */
-#define NOTED_MS 20           /* how long the others wait meanwhile: a turn that moves comes as soon as that */
-
-struct note {
-    uint64_t at, ns; /* the turn, and when it was waited for in vain */
-};
+#define NOTES 256u /* turns that were waited for in vain; two in one place take it from each other */
 
 static int open_turns(const struct xh_options *o)
 {
@@ -41,21 +33,20 @@ static int open_turns(const struct xh_options *o)
 
 static off_t place_of(uint64_t at)
 {
-    return (off_t)((at >> 1) % NOTES * sizeof(struct note));
+    return (off_t)((at >> 1) % NOTES * sizeof at);
 }
 
 static int is_noted(const struct xh_turn *t)
 {
-    struct note n;
-    return pread(t->fd, &n, sizeof n, place_of(t->at)) == sizeof n && n.at == t->at &&
-           xh_is_near(xh_now_ns(), n.ns, NOTED_NS);
+    uint64_t at;
+    return pread(t->fd, &at, sizeof at, place_of(t->at)) == sizeof at && at == t->at;
 }
 
-static void note(const struct xh_turn *t, uint64_t ns)
+/* |at|: the turn, or 0 to take its note away. */
+static void note(const struct xh_turn *t, uint64_t at)
 {
-    struct note n = {.at = ns ? t->at : 0, .ns = ns};
-    if (xh_store_may_write(NOTES * sizeof n))
-        (void)!pwrite(t->fd, &n, sizeof n, place_of(t->at));
+    if (xh_store_may_write(NOTES * sizeof at))
+        (void)!pwrite(t->fd, &at, sizeof at, place_of(t->at));
 }
 
 int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_ms, struct xh_turn *t)
@@ -68,8 +59,8 @@ int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_m
     memcpy(&hash, sha, sizeof hash);
     t->at = hash >> 2 & ~UINT64_C(1); /* below the largest offset, with another byte behind it */
     int waited = 0, rc, noted = is_noted(t);
-    most_ms = noted && most_ms > NOTED_MS ? NOTED_MS : most_ms;
-    while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && xh_now_ns() - begun < most_ms * UINT64_C(1000000)) {
+    while ((rc = xh_store_lock(t->fd, F_WRLCK, t->at)) == 1 && !noted &&
+           xh_now_ns() - begun < most_ms * UINT64_C(1000000)) {
         if (!waited++)
             xh_store_lock(t->fd, F_RDLCK, t->at + 1);
         xh_pause_ns(LOOK_NS);
@@ -77,7 +68,7 @@ int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_m
     if (waited)
         xh_store_lock(t->fd, F_UNLCK, t->at + 1);
     if (rc == 1 && !noted)
-        note(t, xh_now_ns());
+        note(t, t->at);
     else if (rc == 0 && noted)
         note(t, 0);
     if (rc != 0) {
