@@ -25,6 +25,8 @@
 #include "s3.h"
 #include "url.h"
 
+#define FILE_MOST_BYTES (1u << 20)
+
 /* Opens |path| as xh_auth_read. Returns the descriptor, or -1 with |*why| set. */
 static int open_own(const char *path, int named, struct stat *st, const char **why)
 {
@@ -47,22 +49,22 @@ static int open_own(const char *path, int named, struct stat *st, const char **w
     return -1;
 }
 
-char *xh_auth_read(const char *path, int named, int private_, size_t most, size_t *len, const char **why)
+char *xh_auth_read(const char *path, int named, int private_, size_t *len, const char **why)
 {
     struct stat st;
     int fd = open_own(path, named, &st, why);
     if (fd < 0)
         return NULL;
-    char *text = calloc(1, most + 2);
-    ssize_t n = text ? xh_read_at(fd, text, most + 1, 0) : 0;
+    char *text = calloc(1, FILE_MOST_BYTES + 2);
+    ssize_t n = text ? xh_read_at(fd, text, FILE_MOST_BYTES + 1, 0) : 0;
     if (private_ && (st.st_mode & 077))
         *why = "is open to other users: chmod 600";
     else if (!text)
         *why = "does not fit into memory";
     else if (n < 0)
         *why = "cannot be read";
-    else if ((size_t)n > most)
-        *why = "is longer than such a file may be (64 KiB)";
+    else if ((size_t)n > FILE_MOST_BYTES)
+        *why = "is longer than such a file may be (1 MiB)";
     close(fd);
     *len = n > 0 ? (size_t)n : 0;
     if (!*why)

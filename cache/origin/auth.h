@@ -12,6 +12,10 @@
 
 #define XH_TOKEN_MAX_BYTES 65536u
 #define XH_AUTH_PATH_BYTES 1024
+#define XH_TOKEN_EARLY_S 60 /* how long before its end a token, or a key, is looked for anew */
+/* For so long a failure to log in, or to get a key, is the answer for others: many files want the same, and who has to
+ * approve something waits no longer. */
+#define XH_FAILURE_LASTS_NS UINT64_C(10000000000)
 
 struct xh_s3_keys;
 
@@ -118,10 +122,10 @@ int xh_auth_reader(const struct xh_url *u, const struct xh_token *t, const struc
 
 /* ---- for the files of auth alone */
 
-/* Reads the file |path| of at most |most| bytes without waiting for a FIFO's writer, and checks type and owner;
- * |named|: the user pointed at it, so it may be a link, or root's; |private_|: other users must have no access. Returns
- * its text, with a NUL behind it, and sets |*len|; NULL: |*why|, and errno of the opening. Owns: the caller wipes and
- * frees it. */
-char *xh_auth_read(const char *path, int named, int private_, size_t most, size_t *len, const char **why);
+/* Reads the file |path| of at most 1 MiB without waiting for a FIFO's writer, and checks type and owner; |named|: the
+ * user pointed at it, so it may be a link, or root's; |private_|: other users must have no access. Returns its text,
+ * with a NUL behind it, and sets |*len|; NULL: |*why|, and errno of the opening. Owns: the caller wipes and frees
+ * it. */
+char *xh_auth_read(const char *path, int named, int private_, size_t *len, const char **why);
 
 #endif

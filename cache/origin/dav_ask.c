@@ -24,7 +24,6 @@
 #include "verdict.h"
 
 #define BACKOFF_MOST_MS 2000u
-#define HELD_NAP_NS     100000000u /* at exit nothing waits for longer */
 /* How long an answer's text may take once its head has said what became of the request. It mostly comes with it; a new
  * connection costs less than a second nearly everywhere. */
 #define TEXT_NS         1000000000u
@@ -253,7 +252,7 @@ int xh_dav_wait(struct xh_dav *d, const struct xh_url *to, struct xh_err *err)
         xh_engine_unlock();
         if (!held)
             return 0;
-        xh_pause_ns(held < HELD_NAP_NS ? held : HELD_NAP_NS);
+        xh_pause_ns(held < XH_INTERRUPT_LOOK_NS ? held : XH_INTERRUPT_LOOK_NS); /* at exit nothing waits for longer */
     }
 }
 

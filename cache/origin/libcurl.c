@@ -60,10 +60,10 @@ void xh_libcurl_default_ca(const char **file, const char **dir)
     *dir = v->age >= CURLVERSION_SEVENTH ? v->capath : NULL;
 }
 
-static int is_pending(int signal)
+static int is_pipe_pending(void)
 {
     sigset_t set;
-    return sigpending(&set) == 0 && sigismember(&set, signal) == 1;
+    return sigpending(&set) == 0 && sigismember(&set, SIGPIPE) == 1;
 }
 
 void xh_libcurl_hush(struct xh_libcurl_hush *out)
@@ -72,7 +72,7 @@ void xh_libcurl_hush(struct xh_libcurl_hush *out)
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, &out->old);
-    out->pending = is_pending(SIGPIPE);
+    out->pending = is_pipe_pending();
 }
 
 void xh_libcurl_unhush(const struct xh_libcurl_hush *h)
@@ -81,7 +81,7 @@ void xh_libcurl_unhush(const struct xh_libcurl_hush *h)
     sigset_t pipe;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
-    while (!h->pending && is_pending(SIGPIPE))
+    while (!h->pending && is_pipe_pending())
         if (sigtimedwait(&pipe, NULL, &now) < 0 && errno != EINTR)
             break;
     pthread_sigmask(SIG_SETMASK, &h->old, NULL);

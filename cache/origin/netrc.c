@@ -16,8 +16,6 @@
 
 #include "base/wipe.h"
 
-#define NETRC_MAX_BYTES 65536u
-
 /* Takes the next word of |*p| in place: blanks before it are dropped, quotes and their backslashes undone. NULL at
  * the end. */
 static char *word(char **p)
@@ -84,7 +82,7 @@ int xh_netrc_find(const struct xh_env *env, const char *host, int defaults, char
         return 0;
     snprintf(path, sizeof path, "%s%s", named ? named : home, named ? "" : "/.netrc");
     size_t len = 0;
-    char *text = xh_auth_read(path, named != NULL, 1, NETRC_MAX_BYTES, &len, &why);
+    char *text = xh_auth_read(path, named != NULL, 1, &len, &why);
     if (!text && !named && errno == ENOENT)
         return 0;
     if (!text)

@@ -361,8 +361,8 @@ void xh_s3_follow(const struct xh_url *named, struct xh_url *to)
 /* ---- the object */
 
 /* 1 when the parameter |name| belongs to a signature that lets a URL's bearer in, and names no object. Some are words
- * that others use too: they count beside a signature alone (|signed_|). */
-static int is_of_signature(const char *name, int signed_)
+ * that others use too: it is asked of a URL with a signature alone. */
+static int is_of_signature(const char *name)
 {
     static const char *const always[] = {"AWSAccessKeyId", "GoogleAccessId", "OSSAccessKeyId", "Key-Pair-Id",
                                          "temp_url_sig", "temp_url_expires", "authz", "access_token", "Signature",
@@ -374,14 +374,14 @@ static int is_of_signature(const char *name, int signed_)
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         if (strcasecmp(name, always[i]) == 0)
             return 1;
-    for (size_t i = 0; signed_ && i < sizeof beside / sizeof *beside; i++)
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         if (strcmp(name, beside[i]) == 0)
             return 1;
     return 0;
 }
 
 /* Drops the parameters of signatures from |text|, in place. */
-static void drop_signature(char *text, int signed_)
+static void drop_signature(char *text)
 {
     char *query = strchr(text, '?'), *to = query;
     if (!query)
@@ -390,7 +390,7 @@ static void drop_signature(char *text, int signed_)
         char name[PARAMETER_BYTES];
         end = p + strcspn(p, "&");
         snprintf(name, sizeof name, "%.*s", (int)strcspn(p, "=&"), p);
-        if (is_of_signature(name, signed_))
+        if (is_of_signature(name))
             continue;
         char mark = to == query ? '?' : '&';
         size_t n = (size_t)(end - p);
@@ -421,7 +421,7 @@ char *xh_s3_object(const char *text)
         out = strdup(u->ticket ? u->text : text);
     }
     if (out && u->ticket)
-        drop_signature(out, 1);
+        drop_signature(out);
     xh_url_unref(u);
     return out;
 }

@@ -26,13 +26,10 @@
 #include "profile.h"
 #include "s3process.h"
 
-#define FILE_MOST_BYTES    1048576u
 #define KEY_MOST_BYTES     512u
 #define SESSION_MOST_BYTES 16384u
 #define COMMAND_BYTES      4096
-#define ENDS_SOON_S        60 /* as for tokens: send.c */
 #define PROGRAM_MOST_MS    60000 /* it may ask somebody, in a browser say */
-#define FAILURE_LASTS_NS   UINT64_C(10000000000) /* many files ask for the same */
 
 /* One for all files whose keys come from the same place. */
 struct xh_s3_source {
@@ -119,7 +116,7 @@ static char *text_of(const char *path, const char **why)
 {
     size_t len;
     *why = NULL;
-    char *text = path ? xh_auth_read(path, 1, 0, FILE_MOST_BYTES, &len, why) : NULL;
+    char *text = path ? xh_auth_read(path, 1, 0, &len, why) : NULL;
     if (!text && path && errno == ENOENT)
         *why = NULL;
     if (text && strlen(text) != len) {
@@ -347,7 +344,7 @@ static const char *read_printed(struct xh_token *t, const char *text, int printe
 static int take_last(struct xh_token *t, const char *command, uint64_t env, const struct xh_token *old)
 {
     if (!last.text || last.env != env || strcmp(last.command, command) != 0 ||
-        (last.expires && last.expires - (long long)time(NULL) <= ENDS_SOON_S) ||
+        (last.expires && last.expires - (long long)time(NULL) <= XH_TOKEN_EARLY_S) ||
         read_printed(t, last.text, command[0] != '\n') != NULL)
         return 0;
     if (!old || !old->value || strcmp(t->value, old->value) != 0)
@@ -360,7 +357,7 @@ static int take_last(struct xh_token *t, const char *command, uint64_t env, cons
 static const char *failed_just_now(const char *command, uint64_t env)
 {
     int same = failed.command && failed.env == env && strcmp(failed.command, command) == 0;
-    return same && xh_now_ns() - failed.at_ns < FAILURE_LASTS_NS ? failed.why : NULL;
+    return same && xh_now_ns() - failed.at_ns < XH_FAILURE_LASTS_NS ? failed.why : NULL;
 }
 
 /* The lock is held. */

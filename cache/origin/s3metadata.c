@@ -14,6 +14,7 @@
 #include "handle.h"
 #include "proxy.h"
 #include "response.h"
+#include "s3process.h"
 #include "watch/trace.h"
 
 #define MACHINE           "http://169.254.169.254"
@@ -21,7 +22,6 @@
 #define TOKEN_PATH        "/latest/api/token"
 #define ROLE_PATH         "/latest/meta-data/iam/security-credentials/"
 #define TOKEN_LASTS       "X-aws-ec2-metadata-token-ttl-seconds: 60" /* for the two requests behind it */
-#define ANSWER_MOST_BYTES 65536u
 #define ROLE_MOST_BYTES   128u
 #define TOKEN_MOST_BYTES  16384u
 /* An answer takes milliseconds. Where no such service is, what is sent there may vanish, and the first opening takes so
@@ -63,7 +63,7 @@ static struct xh_url *url_of(const char *base, const char *path, const char **wh
 
 struct answer {
     struct xh_reply reply;
-    char *text; /* ANSWER_MOST_BYTES and a NUL */
+    char *text; /* XH_S3_PRINTED_BYTES and a NUL */
     size_t len;
 };
 
@@ -77,7 +77,7 @@ static int on_line(void *ctx, const char *line, size_t len)
 static int on_body(void *ctx, const uint8_t *data, size_t len)
 {
     struct answer *a = ctx;
-    if (len > ANSWER_MOST_BYTES - a->len)
+    if (len > XH_S3_PRINTED_BYTES - a->len)
         return -1;
     memcpy(a->text + a->len, data, len);
     a->len += len;
@@ -91,7 +91,7 @@ static char *ask(const char *base, const char *path, int puts, const char *heade
     static const struct xh_handle_events events = {.line = on_line, .body = on_body};
     static const struct xh_proxies none = {.of = {{.text = (char *)""}, {.text = (char *)""}}, .except = (char *)""};
     const char *headers[] = {header, NULL};
-    struct answer a = {.text = calloc(1, ANSWER_MOST_BYTES + 1)};
+    struct answer a = {.text = calloc(1, XH_S3_PRINTED_BYTES + 1)};
     struct xh_handle *h = a.text ? xh_handle_new(&events, &a, 0) : NULL;
     struct xh_outcome out = {.net = XH_NET_LOCAL};
     struct xh_url *url = NULL;
@@ -141,7 +141,7 @@ static char *ask_container(const struct xh_env *env, const char *relative, const
     const char *file = xh_env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     const char *plain = xh_env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN");
     size_t len = 0;
-    char *token = file    ? xh_auth_read(file, 1, 0, TOKEN_MOST_BYTES, &len, why)
+    char *token = file    ? xh_auth_read(file, 1, 0, &len, why)
                   : plain ? strdup(plain)
                           : NULL;
     char *header = NULL, *text = NULL;

@@ -17,8 +17,7 @@
 #include "base/wipe.h"
 #include "profile.h"
 
-#define PRINTED_MOST_BYTES 65536u
-#define WORDS_MOST         64
+#define WORDS_MOST 64
 
 /* Reads all of |fd| until |until_ns|. Returns how many bytes, or -1: it took too long, or was too much. */
 static ssize_t read_all(int fd, char *out, size_t size, uint64_t until_ns)
@@ -119,10 +118,10 @@ char *xh_s3_process_run(char *command, char *const *env, unsigned most_ms, const
     *why = "cannot be run";
     if (xh_profile_words(command, words, WORDS_MOST) < 1 || pipe2(fds, O_CLOEXEC) != 0)
         return NULL;
-    char *out = calloc(1, PRINTED_MOST_BYTES + 1);
+    char *out = calloc(1, XH_S3_PRINTED_BYTES + 1);
     pid_t pid = out ? start(words, env, fds[1]) : -1;
     close(fds[1]);
-    ssize_t n = pid > 0 ? read_all(fds[0], out, PRINTED_MOST_BYTES, until) : -1;
+    ssize_t n = pid > 0 ? read_all(fds[0], out, XH_S3_PRINTED_BYTES, until) : -1;
     close(fds[0]);
     if (pid > 0 && !ended_well(pid, n < 0 ? 0 : until)) {
         *why = n < 0 ? "took too long, or printed too much" : "failed; it says why itself";
@@ -130,6 +129,6 @@ char *xh_s3_process_run(char *command, char *const *env, unsigned most_ms, const
     }
     if (n >= 0 && strlen(out) == (size_t)n)
         return out;
-    xh_wipe_bytes(out, PRINTED_MOST_BYTES);
+    xh_wipe_bytes(out, XH_S3_PRINTED_BYTES);
     return NULL;
 }

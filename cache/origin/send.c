@@ -13,8 +13,7 @@
 #include "origin_object.h"
 #include "request.h"
 
-#define TOKEN_EARLY_S 60          /* how long before its end a token is looked for anew */
-#define TOKEN_LOOK_NS 2000000000u /* and how often at most */
+#define TOKEN_LOOK_NS 2000000000u /* how often a token that ends soon is looked for anew */
 
 /* Writes "Range: bytes=…" for what |x| asks. Returns its length. */
 static size_t write_range(const struct xh_exchange *x, char *buf, size_t size)
@@ -42,8 +41,8 @@ static enum xh_net renew_token(struct xh_exchange *x)
 {
     struct xh_origin *o = x->job->origin;
     struct xh_tries *tries = &x->request->tries;
-    long long left_s = x->token && x->token->expires ? x->token->expires - (long long)time(NULL) : TOKEN_EARLY_S + 1;
-    if (!tries->refused_ns && left_s > TOKEN_EARLY_S)
+    long long left_s = x->token && x->token->expires ? x->token->expires - (long long)time(NULL) : XH_TOKEN_EARLY_S + 1;
+    if (!tries->refused_ns && left_s > XH_TOKEN_EARLY_S)
         return XH_NET_OK;
     xh_engine_lock();
     uint64_t looked_ns = o->token_ns;

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth.h"
 #include "base/now.h"
 
-#define REFUSAL_LASTS_NS 60000000000u /* as proxies' refusals: some tries lock an account */
-#define FAILURE_LASTS_NS 10000000000u /* others: many files share it, and who approves an application waits no longer */
-#define YOUNG_NS         60000000000u /* a session of this age has not expired */
+/* For so long what a server said of a login counts: a refusal, as proxies' (some tries lock an account), and that it
+ * was good: its session has not expired. */
+#define ANSWER_LASTS_NS 60000000000u
 
 /* Logins at one server that users name, or what a login host said of the password. */
 struct way {
@@ -94,7 +95,7 @@ int xh_session_doubt(struct xh_session *s, const char *first, const char *server
 {
     pthread_mutex_lock(&lock);
     const struct way *w = find_way(s, first);
-    int young = w && w->good_ns && xh_now_ns() - w->good_ns <= YOUNG_NS;
+    int young = w && w->good_ns && xh_now_ns() - w->good_ns <= ANSWER_LASTS_NS;
     int had = xh_jar_lines(&s->jar, server)[0] != '\0';
     for (size_t i = 0; had && !young && i < s->jar.n; i++)
         if (strcmp(s->jar.of[i].server, server) == 0)
@@ -115,7 +116,7 @@ struct xh_login_seen xh_session_seen(struct xh_session *s, const char *first)
 /* 1 when what |w| failed with still holds. Lock held. */
 static int is_bad(const struct way *w)
 {
-    uint64_t lasts_ns = w && w->failure.end == XH_LOGIN_REFUSED ? REFUSAL_LASTS_NS : FAILURE_LASTS_NS;
+    uint64_t lasts_ns = w && w->failure.end == XH_LOGIN_REFUSED ? ANSWER_LASTS_NS : XH_FAILURE_LASTS_NS;
     return w && w->failure.end != XH_LOGIN_NONE && xh_now_ns() - w->ended_ns <= lasts_ns;
 }
 

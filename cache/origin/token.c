@@ -125,8 +125,7 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
 {
     const char *why;
     size_t n = 0;
-    /* a line end may follow the token */
-    char *text = xh_auth_read(path, named, 0, XH_TOKEN_MAX_BYTES + 1, &n, &why);
+    char *text = xh_auth_read(path, named, 0, &n, &why);
     if (text)
         why = take_value(t, text, n);
     if (why && n)
