@@ -161,7 +161,7 @@ void xh_cache_settle(struct xh_file *f);
  * close. */
 void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint64_t network_ns);
 
-/* Ends speculation, leaves the shadow for the next reader. Never fails, never blocks on the network. */
+/* Ends speculation, leaves the shadow for the next reader. NULL allowed. Never fails, never blocks on the network. */
 void xh_cache_close(struct xh_file *f);
 
 #endif

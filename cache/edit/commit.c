@@ -52,8 +52,7 @@ static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct 
 
 static void close_below(struct xh_edit *e)
 {
-    if (e->file)
-        xh_cache_close(e->file);
+    xh_cache_close(e->file);
     e->file = NULL;
 }
 

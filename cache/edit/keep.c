@@ -131,8 +131,7 @@ int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
 
 void xh_edit_free(struct xh_edit *e, int keep)
 {
-    if (e->file)
-        xh_cache_close(e->file);
+    xh_cache_close(e->file);
     xh_overlay_close(e->overlay, keep);
     xh_dav_close(e->side);
     xh_dav_close(e->quick);

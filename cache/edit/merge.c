@@ -508,8 +508,7 @@ int xh_edit_rebase(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_e
         xh_cache_close(f);
         return rc;
     }
-    if (e->file)
-        xh_cache_close(e->file);
+    xh_cache_close(e->file);
     e->file = f;
     memcpy(v->base_version, now->validator, sizeof v->base_version);
     return 0;

@@ -203,8 +203,7 @@ void xh_edit_stats(struct xh_edit *e, struct xh_stats *out)
 static void tell(struct xh_edit *e)
 {
     struct xh_stats all;
-    if (e->file)
-        xh_cache_close(e->file);
+    xh_cache_close(e->file);
     e->file = NULL;
     xh_edit_stats(e, &all);
     xh_stats_trace(&all, xh_dav_shown(e->dav));
@@ -239,8 +238,7 @@ static int close_unsent(struct xh_edit *e, struct xh_err *err)
 int xh_edit_close(struct xh_edit *e, struct xh_err *err)
 {
     if (e->process != xh_process()) { /* the file stays the parent's, with its connections and local files */
-        if (e->file)
-            xh_cache_close(e->file);
+        xh_cache_close(e->file);
         xh_overlay_forsake(e->overlay);
         xh_extents_free(&e->stale);
         xh_extents_free(&e->pieces);

@@ -86,7 +86,7 @@ void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p)
     p->from = p->end; /* nothing more is kept of it */
 }
 
-void xh_prefetch_settle(struct xh_stage *s, struct xh_prefetch *l)
+void xh_prefetch_settle(struct xh_prefetch *l)
 {
     int needed = !l->over || l->submitting;
     for (size_t i = 0; i < l->nparcels; i++) {
@@ -280,7 +280,7 @@ static void load_end(struct xh_stage *s, struct xh_prefetch *l)
         xh_segment_unlist(s, p);
         take_done(p, 1);
     }
-    xh_prefetch_settle(s, l);
+    xh_prefetch_settle(l);
 }
 
 static void on_done(struct xh_transfer *t, const struct xh_err *err)
@@ -382,7 +382,7 @@ static void submitted(struct xh_stage *s, struct xh_prefetch *l, int refused)
         l->ended = 1;
         xh_replicas_cancel(l->f->origin, &l->t);
     }
-    xh_prefetch_settle(s, l);
+    xh_prefetch_settle(l);
 }
 
 void xh_prefetch_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n)

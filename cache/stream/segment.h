@@ -109,7 +109,7 @@ int xh_segment_is_far(const struct xh_segment *p, uint64_t off);
 void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p);
 
 /* Gives back what nobody needs any more: blocks, and the load with its last parcel. */
-void xh_prefetch_settle(struct xh_stage *s, struct xh_prefetch *l);
+void xh_prefetch_settle(struct xh_prefetch *l);
 
 /* Makes a load of the |n| parcels |r| and lists them. NULL without memory. Of a stream that has |turns| loads,
  * |full| says whether it is to stand still, without the lock held; 0 and NULL where it is of none. */

@@ -23,7 +23,7 @@ static void drop_stale(struct xh_file *f, uint64_t bytes)
             continue;
         }
         xh_segment_unlist(s, p);
-        xh_prefetch_settle(s, p->load);
+        xh_prefetch_settle(p->load);
     }
 }
 
@@ -158,7 +158,7 @@ static void empty(struct xh_room_place *p)
         struct xh_segment *g = s->at[i];
         if (g->load->over && !g->copying && !g->takers) {
             xh_segment_unlist(s, g);
-            xh_prefetch_settle(s, g->load);
+            xh_prefetch_settle(g->load);
         } else if (!xh_prefetch_withdraw(s, g->load)) {
             i++;
         }
@@ -188,7 +188,7 @@ void xh_stage_free(struct xh_stage *s)
         struct xh_segment *p = s->at[s->n - 1];
         assert(p->load->over && !p->copying && !p->takers);
         xh_segment_unlist(s, p);
-        xh_prefetch_settle(s, p->load);
+        xh_prefetch_settle(p->load);
     }
     xh_room_leave(&s->place);
     pthread_mutex_unlock(&s->lock);

@@ -55,7 +55,7 @@ void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l)
     for (size_t i = 0; i < l->nparcels; i++)
         xh_segment_unlist(s, &l->parcels[i]);
     xh_replicas_cancel(l->f->origin, &l->t);
-    xh_prefetch_settle(s, l); /* its blocks go at once */
+    xh_prefetch_settle(l); /* its blocks go at once */
 }
 
 void xh_stream_leave_stale(struct xh_stage *s)
@@ -156,8 +156,7 @@ static uint64_t known_rate(const struct xh_stage *s, const struct xh_origin_info
 
 /* How many loads a stream has now, where |busy| of earlier ones are not over, which it |follows| or not; 0: there is no
  * connection for it. |*all|: how many it might have. */
-static size_t loads_now(const struct xh_file *f, const struct xh_origin_info *info, size_t busy, int follows,
-                        unsigned turns, size_t *all)
+static size_t loads_now(const struct xh_origin_info *info, size_t busy, int follows, unsigned turns, size_t *all)
 {
     size_t n = info->streaming;
     size_t may = info->streams + (follows ? busy : 0);
@@ -181,7 +180,7 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     int follows = busy && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
     size_t all;
     struct dealing d = {.rounds = info->max_ranges, .most = ROUNDS_MOST};
-    d.nloads = loads_now(f, info, busy, follows, turns, &all);
+    d.nloads = loads_now(info, busy, follows, turns, &all);
     if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
         d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
     if (d.nloads < all)

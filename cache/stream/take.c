@@ -35,7 +35,7 @@ static void leave_gap(struct xh_stage *s, const struct xh_segment *p, uint64_t o
         if (!before->load->turns || off - before->from >= len)
             return;
         xh_segment_unlist(s, before);
-        xh_prefetch_settle(s, before->load);
+        xh_prefetch_settle(before->load);
     }
 }
 
@@ -93,7 +93,7 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
     p->taken += len;
     if (p->from == p->end || p->taken >= p->end - p->off) {
         xh_segment_unlist(s, p);
-        xh_prefetch_settle(s, p->load); /* what still comes needs no buffer; a waiter or a copy holds the prefetch */
+        xh_prefetch_settle(p->load); /* what still comes needs no buffer; a waiter or a copy holds the prefetch */
     }
     return 1;
 }
@@ -171,7 +171,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     for (size_t i = 0; i < t.ncopies; i++) {
         struct xh_segment *p = t.copies[i].p;
         if (--p->copying == 0)
-            xh_prefetch_settle(s, p->load);
+            xh_prefetch_settle(p->load);
     }
     pthread_mutex_unlock(&s->lock);
     free(t.copies);

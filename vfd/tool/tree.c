@@ -392,8 +392,7 @@ static void forget(void *fs, uint64_t id, uint64_t times)
         file = retire(t, n, xh_now_ns());
     }
     pthread_mutex_unlock(&t->lock);
-    if (file)
-        xh_cache_close(file);
+    xh_cache_close(file);
 }
 
 static int attr(void *fs, uint64_t id, struct xh_fuse_attr *out)
@@ -454,8 +453,7 @@ static void release(void *fs, uint64_t id)
     struct node *n = node_of(t, id);
     struct xh_file *file = n && n->users ? leave(t, n) : NULL;
     pthread_mutex_unlock(&t->lock);
-    if (file)
-        xh_cache_close(file);
+    xh_cache_close(file);
 }
 
 static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len)
@@ -486,8 +484,7 @@ static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len
     n->reading--;
     struct xh_file *file = leave(t, n);
     pthread_mutex_unlock(&t->lock);
-    if (file)
-        xh_cache_close(file);
+    xh_cache_close(file);
     return rc;
 }
 
@@ -633,8 +630,7 @@ static void close_files(struct xh_tree *t, uint64_t now, int all)
                 break;
         }
         pthread_mutex_unlock(&t->lock);
-        if (file)
-            xh_cache_close(file);
+        xh_cache_close(file);
     } while (file);
 }
 

@@ -371,8 +371,7 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     }
     if (rc)
         fail(out, XH_EXIT_FAILED, strstr(err.text, out->shown) ? "%s" : "%s (%s)", err.text, out->shown);
-    if (f)
-        xh_cache_close(f);
+    xh_cache_close(f);
     if (rc == 0 && out->code == XH_EXIT_OK && !g.is_small)
         report_metadata(out, w, url, o, &s);
     xh_survey_free(&s);
