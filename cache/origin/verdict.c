@@ -485,6 +485,88 @@ static int goes_through_file(const struct xh_exchange *x)
     return len >= n && memcmp(x->said + len - n, end, n) == 0;
 }
 
+/* 401 and 403; |after_ms|: its Retry-After. */
+static enum xh_next judge_refusal(const struct xh_attempt *a, struct xh_verdict *v, uint64_t after_ms)
+{
+    const struct xh_exchange *x = a->x;
+    int status = x->reply.status;
+    if (asks_too_often(x)) {
+        xh_sentence(a, &v->err, XH_E_STATUS, status,
+                    "403 with Retry-After: the server limits how often one may ask. %" PRIu64
+                    " retries did not help: ask it less often, or from fewer processes",
+                    x->options->retries);
+        return later(a, v, retries_of(a), after_ms);
+    }
+    if (token_renewed(a, v)) {
+        if (x->url != a->first && x->url->ticket) /* which was made out of the old one */
+            from_original(v);
+        return XH_NEXT_AGAIN;
+    }
+    if (status == 401 && doubts_session(a, v))
+        return again(v);
+    xh_sentence_refused(a, &v->err);
+    return XH_NEXT_FAIL;
+}
+
+static enum xh_next judge_412(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    if (!xh_dialect_matches(&a->x->dialect))
+        return changed(a, v, 412, "its ETag is another one now");
+    /* Or the server does not know its own ETag, as some that stand behind what packs replies: their replies tell. */
+    v->no_match = 1;
+    return again(v);
+}
+
+/* A status that may be another one soon; |after_ms|: its Retry-After. */
+static enum xh_next judge_passing(const struct xh_attempt *a, struct xh_verdict *v, uint64_t after_ms)
+{
+    const struct xh_exchange *x = a->x;
+    int status = x->reply.status;
+    if (status == 500 && goes_through_file(x))
+        return FAIL(XH_E_NOENT, status,
+                    "500, not a directory: there is no such file on the server, a part of the path is a file");
+    if (status == 500 && x->token_sent && !x->url->region && strlen(x->token->value) > REDIRECTED_TOKEN_BYTES) {
+        xh_sentence(a, &v->err, XH_E_STATUS, status,
+                    "status 500, %" PRIu64
+                    " retries did not help. %.160s is %zu bytes long: an XRootD redirector fails so when it is "
+                    "longer than about 1,900 bytes",
+                    x->options->retries, x->token->note, strlen(x->token->value));
+        return later(a, v, retries_of(a), 0);
+    }
+    xh_sentence(a, &v->err, XH_E_STATUS, status,
+                "status %d, %" PRIu64 " retries did not help: the server is overloaded or broken", status,
+                x->options->retries);
+    if (was_remembered(a)) /* after the pause the first server says who has the file by then */
+        from_original(v);
+    return later(a, v, retries_of(a), after_ms);
+}
+
+/* A status that does not pass, and that says nothing of what else might be asked. */
+static enum xh_next judge_last(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    const struct xh_exchange *x = a->x;
+    int status = x->reply.status;
+    if (x->ask == XH_ASK_STAT) /* the prober knows what to make of it */
+        return XH_NEXT_DONE;
+    if (status == 501)
+        return FAIL(XH_E_STATUS, status,
+                    "501 Not Implemented: the server does not know what it was asked, bytes %" PRIu64 "-%" PRIu64
+                    " of the file (GET with a Range header). Ask its operator to switch range requests on",
+                    x->from, x->to ? x->to - 1 : 0);
+    if (x->url != a->first && v->tries.returns)
+        return FAIL(XH_E_STATUS, status,
+                    "the second server answered with status %d, which cannot be used here, although the first one was "
+                    "asked again where the file is: %u times in a row what it names was refused",
+                    status, v->tries.returns + 1);
+    if (xh_url_is_opendap(a->first))
+        return FAIL(XH_E_STATUS, status,
+                    "status %d: this looks like the address of an OPeNDAP service, which answers no plain GET. THREDDS "
+                    "has the file at the same address with /fileServer/ instead of /dodsC/; Hyrax has it only where "
+                    "its owner lets files be fetched",
+                    status);
+    return FAIL(XH_E_STATUS, status, "the server answered with status %d, which cannot be used here", status);
+}
+
 /* A final status that is not a success. */
 static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *v)
 {
@@ -509,108 +591,30 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
         return again(v);
     if (status == 500 && too_wide(a, v))
         return again_for(v, "narrow", "500");
-    switch (status) {
-    case 401:
-    case 403:
-        if (asks_too_often(x)) {
-            xh_sentence(a, &v->err, XH_E_STATUS, status,
-                        "403 with Retry-After: the server limits how often one may ask. %" PRIu64
-                        " retries did not help: "
-                        "ask it less often, or from fewer processes",
-                        x->options->retries);
-            return later(a, v, retries_of(a), after_ms);
-        }
-        if (token_renewed(a, v)) {
-            if (x->url != a->first && x->url->ticket) /* which was made out of the old one */
-                from_original(v);
-            return XH_NEXT_AGAIN;
-        }
-        if (status == 401 && doubts_session(a, v))
-            return again(v);
-        xh_sentence_refused(a, &v->err);
-        return XH_NEXT_FAIL;
-    case 404: return FAIL(XH_E_NOENT, status, "404 Not Found: there is no such file on the server");
-    case 407: /* to http: https has a CONNECT */
-        if (!xh_exchange_is_proxys(x))
-            break;
+    if (status == 401 || status == 403)
+        return judge_refusal(a, v, after_ms);
+    if (status == 404)
+        return FAIL(XH_E_NOENT, status, "404 Not Found: there is no such file on the server");
+    if (status == 410)
+        return FAIL(XH_E_NOENT, status, "410 Gone: the file was removed from the server");
+    if (status == 407 && xh_exchange_is_proxys(x)) { /* to http: https has a CONNECT */
         xh_proxy_refused(x->proxy, x->url, status, &v->err);
         return XH_NEXT_FAIL;
-    case 410: return FAIL(XH_E_NOENT, status, "410 Gone: the file was removed from the server");
-    case 412:
-        if (x->ask != XH_ASK_RANGES)
-            break;
-        if (!xh_dialect_matches(&x->dialect))
-            return changed(a, v, status, "its ETag is another one now");
-        /* Or the server does not know its own ETag, as some that stand behind what packs replies: their replies
-         * tell. */
-        v->no_match = 1;
-        return again(v);
-    case 416:
-        if (x->ask == XH_ASK_RANGES)
-            return judge_416(a, v);
-        return XH_NEXT_DONE;
-    case 400:
-    case 413:
-    case 431:
-    case 494:
-        if (long_token(x))
-            return FAIL(
-                XH_E_ACCES, status,
-                "status %d: %.160s is %zu bytes long, most likely more than this server takes. Its operator can "
-                "raise the limit (nginx: large_client_header_buffers 4 64k); a token with fewer claims is shorter",
-                status, x->token->note, long_token(x));
-        break;
-    case 304:
-        if (x->ask == XH_ASK_HEAD && x->probe->if_none_match) {
-            v->served = 1; /* where it is: a redirect to there holds for what is read next */
-            return XH_NEXT_DONE;
-        }
-        break;
-    case 500:
-        if (goes_through_file(x))
-            return FAIL(XH_E_NOENT, status,
-                        "500, not a directory: there is no such file on the server, a part of the path is a file");
-        if (x->token_sent && !x->url->region && strlen(x->token->value) > REDIRECTED_TOKEN_BYTES) {
-            xh_sentence(a, &v->err, XH_E_STATUS, status,
-                        "status 500, %" PRIu64
-                        " retries did not help. %.160s is %zu bytes long: an XRootD redirector fails so when it is "
-                        "longer than about 1,900 bytes",
-                        x->options->retries, x->token->note, strlen(x->token->value));
-            return later(a, v, retries_of(a), 0);
-        }
-        break;
-    case 501:
-        if (x->ask == XH_ASK_STAT)
-            break;
-        return FAIL(XH_E_STATUS, status,
-                    "501 Not Implemented: the server does not know what it was asked, bytes %" PRIu64 "-%" PRIu64
-                    " of the file (GET "
-                    "with a Range header). Ask its operator to switch range requests on",
-                    x->from, x->to ? x->to - 1 : 0);
-    default: break;
     }
-    if (is_transient(status)) {
-        xh_sentence(a, &v->err, XH_E_STATUS, status,
-                    "status %d, %" PRIu64 " retries did not help: the server is overloaded or broken", status,
-                    x->options->retries);
-        if (was_remembered(a)) /* after the pause the first server says who has the file by then */
-            from_original(v);
-        return later(a, v, retries_of(a), after_ms);
-    }
-    if (x->ask == XH_ASK_STAT) /* the prober knows what to make of it */
+    if (status == 412 && x->ask == XH_ASK_RANGES)
+        return judge_412(a, v);
+    if (status == 416)
+        return x->ask == XH_ASK_RANGES ? judge_416(a, v) : XH_NEXT_DONE;
+    if (too_much(status) && status != 414 && long_token(x))
+        return FAIL(XH_E_ACCES, status,
+                    "status %d: %.160s is %zu bytes long, most likely more than this server takes. Its operator can "
+                    "raise the limit (nginx: large_client_header_buffers 4 64k); a token with fewer claims is shorter",
+                    status, x->token->note, long_token(x));
+    if (status == 304 && x->ask == XH_ASK_HEAD && x->probe->if_none_match) {
+        v->served = 1; /* where it is: a redirect to there holds for what is read next */
         return XH_NEXT_DONE;
-    if (x->url != a->first && v->tries.returns)
-        return FAIL(XH_E_STATUS, status,
-                    "the second server answered with status %d, which cannot be used here, although the first one was "
-                    "asked again where the file is: %u times in a row what it names was refused",
-                    status, v->tries.returns + 1);
-    if (xh_url_is_opendap(a->first))
-        return FAIL(XH_E_STATUS, status,
-                    "status %d: this looks like the address of an OPeNDAP service, which answers no plain GET. THREDDS "
-                    "has the file at the same address with /fileServer/ instead of /dodsC/; Hyrax has it only where "
-                    "its owner lets files be fetched",
-                    status);
-    return FAIL(XH_E_STATUS, status, "the server answered with status %d, which cannot be used here", status);
+    }
+    return is_transient(status) ? judge_passing(a, v, after_ms) : judge_last(a, v);
 }
 
 /* The network failed before the reply was whole. */
