@@ -2,7 +2,7 @@
  * vfd/python.c.
  *
  * Only the process's main thread is interrupted: signals are that one's affair. A wait that may last begins with a
- * struct xh_wait of zeros, wakes up every XH_INTERRUPT_LOOK_MS, and asks then. A wait that ends so returns XH_E_INTR,
+ * struct xh_wait of zeros, wakes up every XH_INTERRUPT_LOOK_NS, and asks then. A wait that ends so returns XH_E_INTR,
  * and leaves everything as any other failure does. */
 #ifndef XH_INTERRUPT_H
 #define XH_INTERRUPT_H
@@ -12,8 +12,7 @@
 
 #include "err.h"
 
-#define XH_INTERRUPT_LOOK_MS 100u
-#define XH_INTERRUPT_LOOK_NS (XH_INTERRUPT_LOOK_MS * UINT64_C(1000000))
+#define XH_INTERRUPT_LOOK_NS 100000000u /* a tenth of a second: at once, for who presses a key */
 
 /* |asks| returns 1 when the wait of this thread, the main one, is to end. |first|: it is asked for the first time in
  * this wait. It is called without any lock of the driver's, but perhaps with HDF5's. It blocks for some hundredths of
@@ -25,7 +24,7 @@ struct xh_wait {
     int asked;
 };
 
-/* 1 when |w| is to end. Asks no more often than every XH_INTERRUPT_LOOK_MS. No lock is held. */
+/* 1 when |w| is to end. Asks no more often than every XH_INTERRUPT_LOOK_NS. No lock is held. */
 int xh_interrupted(struct xh_wait *w);
 
 /* Waits on |c|, made by xh_cond_init, until it is signalled or xh_now_ns() reaches |until_ns| (XH_NO_END: never), but

@@ -27,6 +27,7 @@ enum xh_opt_id {
 };
 
 #define XH_NAMER_PARENT_BYTES 512
+#define XH_REMEMBERED 64u /* servers, buckets or directories that a process knows something of: then the oldest goes */
 #define XH_SERVER_BYTES 320 /* of a server, with its NUL: "https://", a host name of 255 bytes, ":65535" */
 
 /* What named the object that is opened: the program, or a file, by an external link or a virtual dataset. All zero: the

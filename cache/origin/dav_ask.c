@@ -23,7 +23,6 @@
 #include "tls_advice.h"
 #include "verdict.h"
 
-#define BACKOFF_MOST_MS 2000u
 /* How long an answer's text may take once its head has said what became of the request. It mostly comes with it; a new
  * connection costs less than a second nearly everywhere. */
 #define TEXT_NS         1000000000u
@@ -503,8 +502,7 @@ static int is_passing(int status)
 
 int xh_dav_ask(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *err)
 {
-    uint64_t ms = 100;
-    for (uint64_t tries = 0;; tries++) {
+    for (unsigned tries = 0;; tries++) {
         int rc = ask_once(d, a, err);
         int worth = rc == XH_E_NET || rc == XH_E_TIMEOUT || (rc == XH_E_STATUS && is_passing(d->reply.status));
         if (rc == 0 || !worth || !a->again || tries >= d->o.retries)
@@ -512,8 +510,7 @@ int xh_dav_ask(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *er
         if (d->counters)
             xh_count(d->counters, retries, 1);
         xh_trace(XH_T_ORIGIN, "dav-again", "url=%s method=%s", d->url->shown, a->method);
-        xh_pause_ns(ms * UINT64_C(1000000));
-        ms = 2 * ms < BACKOFF_MOST_MS ? 2 * ms : BACKOFF_MOST_MS;
+        xh_pause_ns(xh_backoff_ms(tries + 1, (uint32_t)xh_now_ns()) * UINT64_C(1000000));
     }
 }
 

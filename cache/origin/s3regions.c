@@ -8,13 +8,12 @@
 #include "s3.h"
 #include "url.h"
 
-#define BUCKETS_KNOWN 64u
-#define NAME_BYTES    (XH_SERVER_BYTES + XH_S3_BUCKET_BYTES)
+#define NAME_BYTES (XH_SERVER_BYTES + XH_S3_BUCKET_BYTES)
 
 static struct {
     char bucket[NAME_BYTES]; /* "": none */
     char region[XH_S3_REGION_BYTES];
-} known[BUCKETS_KNOWN];
+} known[XH_REMEMBERED];
 static unsigned next; /* the oldest one, which goes first */
 
 /* The server, with the bucket where others have the same one. */
@@ -28,7 +27,7 @@ static void name_of(const struct xh_url *u, char out[NAME_BYTES])
 static unsigned find(const char *name)
 {
     unsigned i = 0;
-    while (i < BUCKETS_KNOWN && strcmp(known[i].bucket, name) != 0)
+    while (i < XH_REMEMBERED && strcmp(known[i].bucket, name) != 0)
         i++;
     return i;
 }
@@ -38,9 +37,9 @@ void xh_s3_regions_note(const struct xh_url *named, const struct xh_url *to)
     char name[NAME_BYTES];
     name_of(named, name);
     unsigned i = find(name);
-    if (i == BUCKETS_KNOWN) {
+    if (i == XH_REMEMBERED) {
         i = next;
-        next = (next + 1) % BUCKETS_KNOWN;
+        next = (next + 1) % XH_REMEMBERED;
     }
     snprintf(known[i].bucket, sizeof known[i].bucket, "%s", name);
     snprintf(known[i].region, sizeof known[i].region, "%s", to->region);
@@ -54,7 +53,7 @@ struct xh_url *xh_s3_regions_find(const struct xh_url *named)
         return NULL;
     name_of(named, name);
     unsigned i = find(name);
-    if (i == BUCKETS_KNOWN || strcmp(known[i].region, named->region) == 0 ||
+    if (i == XH_REMEMBERED || strcmp(known[i].region, named->region) == 0 ||
         xh_s3_in_region(named, known[i].region, &to, NULL) != 0)
         return NULL;
     return to;

@@ -31,8 +31,7 @@ static unsigned retries_of(const struct xh_attempt *a)
     return (unsigned)a->x->options->retries;
 }
 
-/* Exponential back-off, half of it random so that clients do not come back in step. */
-static uint64_t backoff_ms(unsigned failures, uint32_t dice)
+uint64_t xh_backoff_ms(unsigned failures, uint32_t dice)
 {
     uint64_t ms = BACKOFF_FIRST_MS;
     for (unsigned i = 1; i < failures && ms < BACKOFF_MAX_MS; i++)
@@ -80,7 +79,7 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
         return XH_NEXT_FAIL;
     if (a->redirected)
         from_original(v);
-    v->delay_ms = backoff_ms(t->failures, a->dice);
+    v->delay_ms = xh_backoff_ms(t->failures, a->dice);
     if (v->delay_ms < at_least_ms)
         v->delay_ms = at_least_ms;
     v->retries++;

@@ -9,6 +9,10 @@
  * there. */
 #define XH_PROXY_TURN_MS 20u
 
+/* How long (ms) to wait after the last of |failures| > 0 in a row: twice as long as after the one before it, up to ten
+ * seconds; half of it by the random |dice|, so that clients do not come back in step. */
+uint64_t xh_backoff_ms(unsigned failures, uint32_t dice);
+
 /* Judges |a|. Fills |v| and returns its |next|. Threads: any. Does not block. */
 enum xh_next xh_verdict(const struct xh_attempt *a, struct xh_verdict *v);
 

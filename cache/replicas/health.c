@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SERVERS 64
 #define FIRST_NS 2000000000u
 #define MOST_NS 60000000000u
 
@@ -17,7 +16,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     char server[XH_SERVER_BYTES];
     uint64_t due_ns, pause_ns;
-} failed[SERVERS]; /* under |lock|; pause_ns 0: unused */
+} failed[XH_REMEMBERED]; /* under |lock|; pause_ns 0: unused */
 static unsigned oldest;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -31,13 +30,14 @@ static void begin(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-/* Takes the lock. Returns the row of |server|; SERVERS: it has none. */
+/* Takes the lock. Returns the row of |server|; XH_REMEMBERED: it has none. */
 static unsigned find(const char *server)
 {
     unsigned i = 0;
     pthread_once(&once, begin);
     pthread_mutex_lock(&lock);
-    while (i < SERVERS && (failed[i].pause_ns == 0 || strncmp(failed[i].server, server, XH_SERVER_BYTES - 1) != 0))
+    while (i < XH_REMEMBERED &&
+           (failed[i].pause_ns == 0 || strncmp(failed[i].server, server, XH_SERVER_BYTES - 1) != 0))
         i++;
     return i;
 }
@@ -45,7 +45,7 @@ static unsigned find(const char *server)
 uint64_t xh_health_due_ns(const char *server)
 {
     unsigned i = find(server);
-    uint64_t due = i < SERVERS ? failed[i].due_ns : 0;
+    uint64_t due = i < XH_REMEMBERED ? failed[i].due_ns : 0;
     pthread_mutex_unlock(&lock);
     return due;
 }
@@ -54,8 +54,8 @@ uint64_t xh_health_failed(const char *server)
 {
     uint64_t now = xh_now_ns();
     unsigned i = find(server);
-    if (i == SERVERS) {
-        i = oldest++ % SERVERS;
+    if (i == XH_REMEMBERED) {
+        i = oldest++ % XH_REMEMBERED;
         snprintf(failed[i].server, sizeof failed[i].server, "%s", server);
         failed[i].pause_ns = FIRST_NS;
         failed[i].due_ns = now + FIRST_NS;
@@ -71,7 +71,7 @@ uint64_t xh_health_failed(const char *server)
 void xh_health_well(const char *server)
 {
     unsigned i = find(server);
-    if (i < SERVERS)
+    if (i < XH_REMEMBERED)
         failed[i].pause_ns = 0;
     pthread_mutex_unlock(&lock);
 }

@@ -14,8 +14,7 @@
 #include "base/table.h"
 #include "shadow/shadow.h"
 
-#define ROWS 64u
-#define LASTS_S 600u
+#define LASTS_S 600u /* so soon what is published beside a file is noticed */
 /* A server without sidecars in so many directories is taken for one that has none. */
 #define NONES_ENOUGH 4u
 
@@ -85,7 +84,7 @@ static void add(struct row **table, const char *name, size_t n, enum xh_known is
     struct row *old = row_of(*table, name, n), *r = calloc(1, sizeof *r);
     if (old)
         drop(table, old);
-    else if (HASH_COUNT(*table) == ROWS)
+    else if (HASH_COUNT(*table) == XH_REMEMBERED)
         drop(table, *table);
     if (!r || !(r->name = strndup(name, n)))
         return free(r);
