@@ -122,9 +122,8 @@ int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
                    v->broken ? "as a write had failed" : "as somebody else had changed the same data", v->id);
     else
         xh_err_set(err, 0, 0,
-                   "%.200s: it is not sent, as the program withdrew it, or left it by an exception. "
-                   "What was written is kept: \"xhdf5 recover retry %s\" sends it, "
-                   "\"xhdf5 recover drop %s\" removes it%s",
+                   "%.200s: it is not sent, as the program withdrew it, or left it by an exception. What was written "
+                   "is kept: \"xhdf5 recover retry %s\" sends it, \"xhdf5 recover drop %s\" removes it%s",
                    xh_dav_shown(e->dav), v->id, v->id, unsafe(v, 1, doubt, sizeof doubt));
     return rc == 0;
 }

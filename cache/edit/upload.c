@@ -439,9 +439,8 @@ static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *
         return 0;
     if (!a->shown.there || xh_dav_is_same(a->shown.validator, a->old.validator))
         return xh_err_set(err, XH_E_INVAL, 0,
-                          "%.200s: " CACHED
-                          ": it has put the new version in its place, but shows the one before. What others had "
-                          "written meanwhile was not seen, and may be lost",
+                          "%.200s: " CACHED ": it has put the new version in its place, but shows the one before. What "
+                          "others had written meanwhile was not seen, and may be lost",
                           shown);
     if (xh_edit_is_there(e, &ignored) > 0)
         return 0; /* the next version has merged it already */

@@ -429,8 +429,7 @@ int xh_dav_web_page(const struct xh_dav *d, const struct xh_dav_asked *a, const 
 {
     return xh_err_set(err, XH_E_ACCES, d->reply.status,
                       "%.200s: in answer to %s came a web page, from %.100s: the server wants a login. Set "
-                      "BEARER_TOKEN_FILE to a file with a token "
-                      "that may write there",
+                      "BEARER_TOKEN_FILE to a file with a token that may write there",
                       d->url->shown, a->method, strstr(from->server, "://") + 3);
 }
 

@@ -47,8 +47,7 @@ int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
     if (x->url->ticket) /* made by the first server, XRootD's out of the token */
         return xh_sentence(a, err, XH_E_ACCES, status,
                            "%s: the server sent us there with an authorisation of its own in the URL, which was "
-                           "refused; it had made it for "
-                           "%.160s%s",
+                           "refused; it had made it for %.160s%s",
                            what, x->token && x->token->value ? x->token->note : "a reader without a token", a->tells);
     if (status == 403 && xh_url_is_directory(x->url) && xh_url_same_server(x->url, a->first))
         return is_directory(err, xh_sentence(a, err, XH_E_ACCES, status,
@@ -252,15 +251,13 @@ static void say_how(const struct xh_attempt *a, char *out, size_t size)
         snprintf(out, size, "No token is sent over http: use https, and set BEARER_TOKEN_FILE to a file with one");
     else if (a->first->ticket)
         snprintf(out, size,
-                 "The URL carries its own authorisation in its query: most likely that has expired, get "
-                 "a new one");
+                 "The URL carries its own authorisation in its query: most likely that has expired, get a new one");
     else if (a->first->user)
         snprintf(out, size, "What was sent, %.100s, did not help", a->login);
     else if (!a->trusted_first && ((t && t->value) || a->cert_path[0]))
         snprintf(out, size,
-                 "No token or certificate is sent there, as not the program names this URL: if the "
-                 "server may have them, name its host "
-                 "in XHDF5_CREDENTIAL_HOSTS");
+                 "No token or certificate is sent there, as not the program names this URL: if the server may have "
+                 "them, name its host in XHDF5_CREDENTIAL_HOSTS");
     else if (t && t->value)
         snprintf(out, size, "What was sent, %.120s%.199s, did not help: get one that is valid for this server", t->note,
                  a->tells);
@@ -298,8 +295,7 @@ int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)
                            what, quoted, came, host, how);
     return xh_sentence(
         a, err, XH_E_ACCES, x->reply.status,
-        "the server sent a %s%s%s%s, from %.100s, in place of the file: it wants a login, or has no such "
-        "file. %s",
+        "the server sent a %s%s%s%s, from %.100s, in place of the file: it wants a login, or has no such file. %s",
         what, quoted, page ? "" : ", ", page ? "" : came, host, how);
 }
 

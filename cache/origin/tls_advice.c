@@ -21,8 +21,7 @@ const char *xh_tls_advice(const char *said, long long now_s, char out[XH_TLS_ADV
         if (gmtime_r(&now, &tm))
             strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &tm);
         snprintf(out, XH_TLS_ADVICE_BYTES,
-                 "Its owner has to renew it%s, unless this machine's clock is wrong: it "
-                 "says %s",
+                 "Its owner has to renew it%s, unless this machine's clock is wrong: it says %s",
                  over ? "" : ", or it is too new", date);
         return out;
     }

@@ -199,8 +199,7 @@ static enum xh_next judge_fault(const struct xh_attempt *a, struct xh_verdict *v
         xh_sentence(a, &v->err, XH_E_PROTO, status,
                     "the server does not do range requests (it answers 200 with the whole file), so only files up to "
                     "%" PRIu64 " bytes can be read from it (the option whole_file_bytes). `xhdf5 get` fetches this one "
-                               "to a disk; or ask the "
-                    "server's operator to switch range requests on",
+                    "to a disk; or ask the server's operator to switch range requests on",
                     x->options->whole_file_bytes);
         /* Some caches answer so only while they fill: one more try. A whole of another length is no answer to us, but
          * what an earlier reply left on the connection. */
@@ -526,9 +525,8 @@ static enum xh_next judge_passing(const struct xh_attempt *a, struct xh_verdict 
                     "500, not a directory: there is no such file on the server, a part of the path is a file");
     if (status == 500 && x->token_sent && !x->url->region && strlen(x->token->value) > REDIRECTED_TOKEN_BYTES) {
         xh_sentence(a, &v->err, XH_E_STATUS, status,
-                    "status 500, %" PRIu64
-                    " retries did not help. %.160s is %zu bytes long: an XRootD redirector fails so when it is "
-                    "longer than about 1,900 bytes",
+                    "status 500, %" PRIu64 " retries did not help. %.160s is %zu bytes long: an XRootD redirector "
+                    "fails so when it is longer than about 1,900 bytes",
                     x->options->retries, x->token->note, strlen(x->token->value));
         return later(a, v, retries_of(a), 0);
     }
@@ -642,8 +640,7 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     if (a->out->net == XH_NET_BROKEN && x->reply.status == 0 && long_token(x)) {
         xh_sentence(a, &v->err, XH_E_ACCES, 0,
                     "the server hung up on the request. %.160s is %zu bytes long, most likely more than it takes "
-                    "(XRootD: 32 KiB). "
-                    "A token with fewer claims is shorter",
+                    "(XRootD: 32 KiB). A token with fewer claims is shorter",
                     x->token->note, long_token(x));
         return later(a, v, few, 0);
     }

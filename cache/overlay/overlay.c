@@ -207,9 +207,8 @@ int xh_overlay_write(struct xh_overlay *v, uint64_t off, const void *buf, uint64
     if (v->have.bytes > v->budget || len > v->budget - v->have.bytes)
         if (!xh_extents_covers(&v->have, off, off + len))
             return xh_err_set(err, XH_E_NOSPACE, 0,
-                              "more than %" PRIu64
-                              " bytes written: raise XHDF5_OVERLAY_BUDGET_BYTES, or name a directory "
-                              "with more room with XHDF5_OVERLAY_DIR (it is %.300s)",
+                              "more than %" PRIu64 " bytes written: raise XHDF5_OVERLAY_BUDGET_BYTES, or name a "
+                              "directory with more room with XHDF5_OVERLAY_DIR (it is %.300s)",
                               v->budget, v->path);
     int rc = write_bytes(v, v->data, off, buf, len, err);
     if (rc)

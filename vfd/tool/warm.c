@@ -236,10 +236,9 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
     xh_image_close(m);
     if (!m)
         return fail(out, XH_EXIT_FAILED,
-                    "%s: there is no %s that other processes could use: its directory is not "
-                    "usable (XHDF5_LOG=shadow says why), the option shadow is off, or the server names no "
-                    "version of the file that proves its bytes (a weak ETag; or the file was changed within "
-                    "the last minute: try again when that is over)",
+                    "%s: there is no %s that other processes could use: its directory is not usable (XHDF5_LOG=shadow "
+                    "says why), the option shadow is off, or the server names no version of the file that proves its "
+                    "bytes (a weak ETag; or the file was changed within the last minute: try again when that is over)",
                     out->shown, where);
     out->where = where;
     out->objects = s->objects;

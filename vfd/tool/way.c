@@ -389,9 +389,8 @@ enum xh_state xh_doctor_reply(struct doctor *d)
     if (p->status == 200) {
         xh_report_say(r, "status 200: it sends the whole file where a piece was asked for");
         xh_report_advise(r, "this server, or what stands before it, does not know ranges, so larger files "
-                            "(whole_file_bytes) cannot be read there: "
-                            "xhdf5 get fetches them to a disk. nginx, XRootD, Apache know them; a proxy may have to be "
-                            "told to pass them on");
+                            "(whole_file_bytes) cannot be read there: xhdf5 get fetches them to a disk. nginx, XRootD, "
+                            "Apache know them; a proxy may have to be told to pass them on");
         return XH_STATE_FAILED;
     }
     if (p->status != 206)
