@@ -20,6 +20,7 @@
 #include <curl/curl.h>
 
 #include "base/now.h"
+#include "base/table.h"
 #include "cookies.h"
 #include "handle.h"
 #include "libcurl.h"
@@ -88,17 +89,6 @@ int xh_wire_global_init(void)
     return 0;
 }
 
-/* Makes room for |n| sockets. Returns 0 or -1. */
-static int make_room(struct xh_wire *w, size_t n)
-{
-    struct pollfd *waits = n > w->room ? realloc(w->waits, n * sizeof *waits) : w->waits;
-    if (!waits)
-        return -1;
-    w->waits = waits;
-    w->room = n > w->room ? n : w->room;
-    return 0;
-}
-
 /* Curl waits for |what| at |fd| from now on. */
 static int on_waits(CURL *easy, curl_socket_t fd, int what, void *ctx, void *ctx_of_socket)
 {
@@ -112,7 +102,7 @@ static int on_waits(CURL *easy, curl_socket_t fd, int what, void *ctx, void *ctx
         return 0;
     }
     if (i == w->waited) {
-        if (make_room(w, i + 1) != 0)
+        if (xh_grow(w->waits, w->room, i + 1))
             return -1;
         w->waits[i].fd = fd;
         w->waited++;
@@ -147,7 +137,7 @@ struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
     xh_ring_init(&w->running);
     xh_ring_init(&w->idle);
     w->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (w->wakeup < 0 || make_room(w, 1) != 0 || !(w->multi = curl_multi_init())) {
+    if (w->wakeup < 0 || xh_grow(w->waits, w->room, 1) || !(w->multi = curl_multi_init())) {
         wire_free(w);
         return NULL;
     }
@@ -228,7 +218,7 @@ static struct xh_lane *lane_new(struct xh_wire *w)
 {
     struct xh_lane *l = calloc(1, sizeof *l);
     size_t sockets = 1 + (size_t)(w->lanes + 1) * SOCKETS_A_LANE; /* curl gives up all exchanges if one finds no room */
-    if (!l || make_room(w, sockets) != 0 || !(l->easy = curl_easy_init())) {
+    if (!l || xh_grow(w->waits, w->room, sockets) || !(l->easy = curl_easy_init())) {
         free(l);
         return NULL;
     }

@@ -7,10 +7,10 @@
  * Source: MPI 4.0, 5.1.13, Decoding a Datatype. */
 #include "spans.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #include "../../cache/base/err.h"
+#include "../../cache/base/table.h"
 
 static int add_span(struct xh_spans *s, int64_t at, uint64_t len)
 {
@@ -21,15 +21,8 @@ static int add_span(struct xh_spans *s, int64_t at, uint64_t len)
         last->len += len;
         return 0;
     }
-    if (s->n == s->room) {
-        size_t room = s->room ? 2 * s->room : 16;
-        struct xh_span *more = realloc(s->at, room * sizeof *more);
-        if (!more)
-            return XH_E_NOMEM;
-        s->at = more;
-        s->room = room;
-    }
-    assert(s->at);
+    if (xh_grow(s->at, s->room, s->n + 1))
+        return XH_E_NOMEM;
     s->at[s->n++] = (struct xh_span){at, len};
     return 0;
 }
