@@ -7,7 +7,6 @@
 
 #include "base/sha256.h"
 #include "base/wipe.h"
-#include "handle.h"
 #include "libcurl.h"
 #include "s3keys.h"
 #include "s3metadata.h"

@@ -34,6 +34,7 @@
 #define TLS_BUFFER_BYTES    (2u * (SSL3_RT_HEADER_LENGTH + SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD))
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #define CA_KEPT_S           86400L /* building the store of authorities is slow */
+#define NAP_MS              100    /* TLS may want to read to go on sending, or the other way round */
 #define DIGEST_TIMES        10u    /* after its last byte a server may be at work on a file for so many quiet times */
 
 /* TLS 1.3 suites in the order of their cost here: AES-128 is a quarter cheaper than AES-256 at both
@@ -606,8 +607,8 @@ int xh_handle_take(struct xh_handle *h, char *buf, size_t len, size_t *n)
     return code == CURLE_OK && *n > 0 ? 0 : code == CURLE_AGAIN ? 1 : -1;
 }
 
-void xh_handle_wait(const struct xh_handle *h, int sending, int ms)
+void xh_handle_wait(const struct xh_handle *h, int sending)
 {
     struct pollfd p = {socket_of(h), sending ? POLLOUT : POLLIN, 0};
-    poll(&p, 1, ms);
+    poll(&p, 1, NAP_MS);
 }

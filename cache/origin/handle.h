@@ -100,9 +100,9 @@ void xh_handle_times(const struct xh_handle *h, struct xh_handle_times *out);
 void *xh_handle_tls(const struct xh_handle *h);
 
 /* Plain bytes on the connection of a handle that connects only. Return 0 with |*n| bytes done, 1: none can be now, or
- * -1. They do not wait; xh_handle_wait does, for |sending| or for bytes to come, at most |ms|. */
+ * -1. They do not wait; xh_handle_wait does, for |sending| or for bytes to come, a tenth of a second at most. */
 int xh_handle_put(struct xh_handle *h, const char *text, size_t len, size_t *n);
 int xh_handle_take(struct xh_handle *h, char *buf, size_t len, size_t *n);
-void xh_handle_wait(const struct xh_handle *h, int sending, int ms);
+void xh_handle_wait(const struct xh_handle *h, int sending);
 
 #endif

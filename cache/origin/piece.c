@@ -8,7 +8,6 @@
 #include "base/now.h"
 #include "handle.h"
 
-#define NAP_MS     100
 #define LINE_BYTES 16384u /* longest header line */
 
 struct reader {
@@ -25,7 +24,7 @@ static int send_all(const struct reader *r, const char *text, size_t len)
         size_t n = 0;
         int rc = xh_handle_put(r->h, text, len, &n);
         if (rc > 0 && xh_now_ns() < until_ns) {
-            xh_handle_wait(r->h, 1, NAP_MS);
+            xh_handle_wait(r->h, 1);
             continue;
         }
         if (rc)
@@ -52,7 +51,7 @@ static int more(struct reader *r)
             return 0;
         if (rc < 0)
             return -1;
-        xh_handle_wait(r->h, 0, NAP_MS);
+        xh_handle_wait(r->h, 0);
     }
     return -1;
 }

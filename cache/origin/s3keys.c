@@ -17,7 +17,6 @@
 #include <jansson.h>
 
 #include "base/date.h"
-#include "base/files.h"
 #include "base/hash.h"
 #include "base/now.h"
 #include "base/table.h"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/now.h"
-#include "watch/trace.h"
 #include "control.h"
 #include "endpoint.h"
 #include "job.h"

@@ -1,7 +1,7 @@
 /* The servers that have failed: see health.h. */
 #include "health.h"
 
-#include "list.h"
+#include "base/options.h"
 
 #include "base/now.h"
 

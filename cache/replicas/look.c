@@ -11,7 +11,6 @@
 #include <sys/random.h>
 
 #include "base/now.h"
-#include "watch/trace.h"
 #include "base/waits.h"
 #include "routed.h"
 

@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "layout.h"
+#include "base/extent.h"
 
 struct xh_guard {
     _Atomic uintptr_t from; /* 0: unused. Release pairs with the handler's acquire. */

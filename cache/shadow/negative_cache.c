@@ -9,7 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "impl.h"
 #include "directory.h"
 #include "store.h"
 
