@@ -67,11 +67,21 @@ static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, c
         in_flight += r[i].len;
     }
     xh_runs_sort(&mine);
-    if (k->meta && mine.n)
+    if (mine.n)
         xh_unverified_claim(f, &mine);
     xh_fetch_for_later(f, &mine, k->meta, over);
     free(mine.at);
     return i;
+}
+
+/* Raw data may come to the stage, which brings no proof of an unverified head: that is asked for before it. Else it
+ * would be asked for behind it, by the reader that waits for both. */
+static void prove_first(struct xh_file *f)
+{
+    const struct xh_keeping meta = {.meta = 1};
+    const struct xh_range head = {0, f->unverified->len};
+    if (xh_unverified_stands(f))
+        to_shadow(f, &head, 1, &meta, XH_OVER_THOSE_THERE);
 }
 
 /* ---- of the file itself, or of the copy */
@@ -119,6 +129,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     xh_keep_ahead(f, &k);
     uint64_t seen = r.off;
     int follows = xh_stage_streams_to(f, r.off);
+    prove_first(f);
     /* While all connections bring what was dealt to them, a stream would begin over the few that are done. */
     if (stream_end > r.off &&
         (follows || (!xh_fetch_wide_flying(f) &&

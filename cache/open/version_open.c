@@ -114,8 +114,8 @@ static void begin(struct xh_file *f, uint64_t head_len)
             atomic_store_explicit(&f->head_rest, f->unverified->len ? f->unverified->len : head_len,
                                   memory_order_relaxed);
     }
-    if (f->opt.sums)
-        ask_for_head(f); /* last: the other processes will want it */
+    if (f->opt.may_lack || f->others_wait) /* last. What lies beside a file is opened to be read; others want it, too */
+        ask_for_head(f);
 }
 
 /* Returns 1 when the process that told |*hint| is, to the origin, the same reader as this one: each may read what the
@@ -314,15 +314,17 @@ int xh_cache_tell(struct xh_file *f, void **told, size_t *len, struct xh_err *er
     struct xh_served served;
     xh_file_after_fork(f);
     uint64_t entered = xh_account_enter(f->account, XH_COPYING);
-    int rc = f->size ? xh_unverified_prove(f, err) : 0;
+    int rc = 0;
     uint64_t head = told_head(f);
-    char *text = rc ? NULL : malloc(n + head);
-    if (rc == 0 && (known == 0 || !text))
+    char *text = malloc(n + head);
+    if (known == 0 || !text)
         rc = xh_err_set(err, XH_E_NOMEM, 0, "no memory to tell what is known of %s", f->url_shown);
     if (rc == 0 && head) {
         struct xh_extent e = {0, head, text + n};
         rc = xh_read_pages(f, XH_KIND_META, &e, 1, &served, err);
     }
+    if (rc == 0 && f->size) /* behind the read, which brings its proof */
+        rc = xh_unverified_prove(f, err);
     xh_account_leave(f->account, XH_COPYING, entered);
     if (rc) {
         free(text);

@@ -438,8 +438,11 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
                                                 : choose_thread(e, r, 0);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
-            if (is_patient(r) ? e->active > 0 : !is_worth_opening(e, other, 1))
+            if (is_patient(r) ? e->active > 0 : !is_worth_opening(e, other, 1)) {
+                if (is_waited_for(r)) /* it will be worth that, even if nothing else happens meanwhile */
+                    xh_engine_wake(xh_engine_thread(0));
                 return;
+            }
             r = other;
             t = choose_thread(e, r, 1);
             r->opens = !is_stream(r);

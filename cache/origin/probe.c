@@ -151,27 +151,29 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
                       o->url->shown);
 }
 
-/* Settles the dialect from the head's reply, and from PROPFIND's where that has no validator: that of |q|, else a new
- * one, which goes to |s|. */
-static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s, struct xh_question *q,
+/* Settles the dialect from the head's reply |p|, and from PROPFIND's where that has no validator: that of |q|, else a
+ * new one. |*early|: the head was not asked for after its date, which proves only what was. */
+static int settle(struct xh_origin *o, const struct xh_probe *p, struct xh_question *q, int *early,
                   struct xh_err *err)
 {
     struct xh_dialect d = o->dialect;
+    struct dated s = {0};
     learn(&d, p);
     if (d.proof == XH_BY_SIZE) {
-        int rc = q && q->tries[0] ? stat_wait(o, q, s, err) : stat_origin(o, s, err);
+        int rc = q && q->tries[0] ? stat_wait(o, q, &s, err) : stat_origin(o, &s, err);
         /* Redirected to two servers: the date is to be of the copy that is read. */
-        if (rc == 1 && s->server_hash != p->server_hash)
-            rc = stat_origin(o, s, err);
+        if (rc == 1 && s.server_hash != p->server_hash)
+            rc = stat_origin(o, &s, err);
         if (rc < 0)
             return rc;
-        if (rc == 1 && s->size != d.size)
+        if (rc == 1 && s.size != d.size)
             return xh_err_set(err, XH_E_CHANGED, 0,
                               "%.200s: the file is being changed on the server (%" PRIu64 " bytes, then %" PRIu64 ")",
-                              o->url->shown, d.size, s->size);
+                              o->url->shown, d.size, s.size);
         if (rc == 1)
-            xh_dialect_learn_propfind(&d, s->date, time(NULL));
+            xh_dialect_learn_propfind(&d, s.date, time(NULL));
     }
+    *early = d.proof == XH_BY_PROPFIND && p->sent_ns < s.came_ns;
     xh_engine_lock();
     o->dialect = d;
     o->checked_ns = xh_now_ns();
@@ -184,24 +186,22 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct dated *s
     return 0;
 }
 
-/* Head and validator. |*early|: the head was not asked for after its date, which proves only what was. */
+/* Head and validator. |*early| as of settle. */
 static int open_once(struct xh_origin *o, struct xh_probe *p, int *early, struct xh_err *err)
 {
-    struct dated s = {0};
     struct xh_question q = {0};
     xh_engine_lock();
     const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
     enum xh_dates dates = e ? e->dates : XH_DATES_UNKNOWN;
     xh_engine_unlock();
-    if (dates == XH_DATES_APART)
+    if (dates == XH_DATES_APART && !o->options.doubtful) /* XRootD hangs up behind each refusal */
         stat_beside(o, &q);
     int rc = open_head(o, p, err);
     if (rc == 0)
-        rc = settle(o, p, &s, &q, err);
+        rc = settle(o, p, &q, early, err);
     xh_engine_lock();
     xh_question_leave(o, &q);
     xh_engine_unlock();
-    *early = o->dialect.proof == XH_BY_PROPFIND && p->sent_ns < s.came_ns;
     return rc;
 }
 
@@ -310,7 +310,7 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
         believe(o, &d);
         return 0;
     }
-    return rc == 2 ? settle(o, p, &(struct dated){0}, NULL, err) : open_afresh(o, p, early, err);
+    return rc == 2 ? settle(o, p, NULL, early, err) : open_afresh(o, p, early, err);
 }
 
 void xh_origin_tell_apart(const char *url)

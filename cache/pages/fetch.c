@@ -141,7 +141,9 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
         drop_claims(fe, i);
         return;
     }
-    if (fe->meta && off + len == r->off + r->len) /* the others may be a round trip behind */
+    /* The others may be a round trip behind. After the last one on_done tells, when the connection is free for what is
+     * asked for then. */
+    if (fe->meta && i + 1 < t->nranges && off + len == r->off + r->len)
         f->above->arrived(f);
 }
 

@@ -362,6 +362,7 @@ static struct xh_metadata_image *new_look(const char *url, const struct xh_optio
     b->files = files;
     b->required = required;
     b->likely = known == XH_KNOWN_SOME;
+    b->opt.doubtful = !b->likely && !required;
     b->begun_ns = xh_now_ns();
     b->holders = 2;
     pthread_mutex_init(&b->lock, NULL);

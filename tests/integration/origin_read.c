@@ -465,8 +465,8 @@ static int open_only(const char *url, const char *hint)
         return 3;
     }
     xh_origin_get_info(o, &info);
-    printf("size=%" PRIu64 " validator=%s head=%zu confirmed=%d\n", info.size, info.validator, head.len,
-           head.confirmed);
+    printf("size=%" PRIu64 " validator=%s head=%zu confirmed=%d unverified=%d\n", info.size, info.validator, head.len,
+           head.confirmed, head.unverified);
     if (xh_origin_hint(o, text, sizeof text))
         printf("%s\n", text);
     free(head.bytes);

@@ -677,7 +677,6 @@ Test(read, an_early_head_is_read_and_proved_along_with_what_is_fetched_first)
         cr_assert_eq(read_code(f, 100, 9900, 0x55), 0);
         cr_assert_eq(engine.transfers, 0, "nothing is fetched that nobody asked for");
         cr_assert_eq(xh_shadow_peek(f->shadow, 0), XH_CLAIM_MINE, "none of it is kept");
-        xh_shadow_forgo(f->shadow, 0, 1);
         if (ahead)
             xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &beyond, .n = 1});
         else
@@ -688,6 +687,24 @@ Test(read, an_early_head_is_read_and_proved_along_with_what_is_fetched_first)
         cr_assert_eq(kept[77], byte_at(77), "what came later is kept");
         xh_cache_close(f);
     }
+}
+
+Test(read, an_early_head_is_told_with_its_proof_by_one_request)
+{
+    struct xh_err err = {0};
+    void *told;
+    size_t len;
+    struct xh_file *f = open_early("shadow=off", 0);
+    engine.transfers = 0;
+    cr_assert_eq(xh_cache_tell(f, &told, &len, &err), 0, "%s", err.text);
+    cr_assert_eq(engine.transfers, 1);
+    free(told);
+    drain();
+    xh_cache_close(f);
+    f = open_early("shadow=off", 0x55);
+    cr_assert_eq(xh_cache_tell(f, &told, &len, &err), XH_E_CHANGED);
+    drain();
+    xh_cache_close(f);
 }
 
 Test(read, nothing_else_is_read_until_an_early_head_is_proved)
