@@ -53,23 +53,25 @@ class Dump:
         self.seen = {}
 
     def digest_of(self, dataset):
-        digest = hashlib.sha256()
-        if dataset.shape is None or dataset.ndim == 0:
+        shape, chunks, digest = dataset.shape, dataset.chunks, hashlib.sha256()
+        if not shape:
             feed(digest, dataset[()], dataset)
             return digest
-        rows = max(1, SLAB_BYTES // max(1, dataset.dtype.itemsize * int(np.prod(dataset.shape[1:]))))
-        if dataset.chunks:
-            rows = -(-rows // dataset.chunks[0]) * dataset.chunks[0]
-        for at in range(0, dataset.shape[0], rows):
+        rows = max(1, SLAB_BYTES // max(1, dataset.dtype.itemsize * int(np.prod(shape[1:]))))
+        if chunks:
+            rows = -(-rows // chunks[0]) * chunks[0]
+        for at in range(0, shape[0], rows):
             feed(digest, dataset[at:at + rows], dataset)
         return digest
 
     def attributes(self, obj):
-        digest = hashlib.sha256()
-        for name in sorted(obj.attrs):
+        attributes, digest = obj.attrs, hashlib.sha256()
+        if not len(attributes):
+            return "no attributes"
+        for name in sorted(attributes):
             digest.update(name.encode() + b"\0")
-            feed(digest, obj.attrs[name], obj)
-        return f"{len(obj.attrs)} attributes {digest.hexdigest()[:16]}" if len(obj.attrs) else "no attributes"
+            feed(digest, attributes[name], obj)
+        return f"{len(attributes)} attributes {digest.hexdigest()[:16]}"
 
     def storage(self, dataset):
         """Layout, filters and fill value as they were asked for at creation."""
