@@ -16,9 +16,11 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import warm_python  # noqa: E402
 from harness import BUILD, DATA_PYTHON, Tap, clean_env, driver_env, run, shadow_dir  # noqa: E402
 
 WRITER, DYING = sys.argv[1:3]
+warm_python.use_preloaded(DYING)
 ALL = "--all" in sys.argv
 DELAY_US = 500
 

@@ -829,9 +829,19 @@ def piped():
     assert (child.returncode, said) == (-signal.SIGPIPE, ""), (child.returncode, said)
 
 
+def start_many():
+    """This interpreter is started many times: in the box from one that has imported numpy."""
+    if "WARM_PYTHON" in os.environ:
+        sys.path.append(os.environ["WARM_PYTHON"])
+        import warm_python
+        warm_python.use([[sys.executable]])
+        warm_python.use_unmapped()
+
+
 def wrong_path():
     """HDF5_DRIVER without a path to the plugin breaks HDF5; importing xhdf5 first mends it, importing it last says so."""
     import xhdf5
+    start_many()
     env = {**os.environ, "HDF5_DRIVER": "xhdf5", "HDF5_PLUGIN_PATH": "/nowhere",
            "XHDF5_CA_BUNDLE": OPTIONS["ca_bundle"]}
 
@@ -893,6 +903,7 @@ def another_copy():
 
 def plugin_paths():
     """HDF5_PLUGIN_PATH is extended: HDF5's own directory, the user's, hdf5plugin's and netCDF4's filters stay in it."""
+    start_many()
     with tempfile.TemporaryDirectory() as site:
         beside = [f"{site}/{name}/plugins" for name in ("hdf5plugin", "netCDF4")]
         for path in beside:

@@ -9,7 +9,7 @@ or curl has run in that process: h5py, HDF5 and the driver begin in the fork, an
 The fork is this process's own child, as any other: what waits for it, kills or suspends it sees no difference. It ends
 as an interpreter does: threads are waited for, then what was registered with atexit, then the command's own objects,
 then what libraries registered with exit(). Only the modules are not taken apart. A command that wants more of its start
-(LD_PRELOAD, another user, …) is started as ever.
+(another user, LD_PRELOAD of what `use_preloaded` was not told of, …) is started as ever.
 """
 import contextlib
 import ctypes
@@ -100,15 +100,19 @@ def end(status):
         return
     ctypes.PyDLL(None).exit(status)
 
-def main(link):
-    import ctypes, gc, glob, os, socket, sys, types
-    import inspect, logging, subprocess, uuid    # what h5py imports beside numpy
-    import numpy
-    h5py = os.path.dirname(os.path.dirname(numpy.__file__)) + "/h5py"
+def map_libraries(h5py, libcurl):
+    import ctypes, glob, os
     for library in [*glob.glob(h5py + "/*.so"), *glob.glob(h5py + "/_debian_h5py_serial/*.so")]:
         ctypes.CDLL(library)
-    libcurl = sys.argv[2]    # the first one that is mapped is the driver's
-    ctypes.CDLL(libcurl if os.path.exists(libcurl) else "libcurl.so.4")    # in another root it may lie elsewhere
+    # The first one that is mapped is the driver's; in another root it may lie elsewhere.
+    ctypes.CDLL(libcurl if os.path.exists(libcurl) else "libcurl.so.4")
+
+def main(link):
+    import gc, os, socket, sys, types
+    import inspect, logging, subprocess, uuid    # what h5py imports beside numpy
+    import numpy
+    if len(sys.argv) > 2:
+        map_libraries(os.path.dirname(os.path.dirname(numpy.__file__)) + "/h5py", sys.argv[2])
     gc.freeze()    # a fork does not copy what it never looks at
     words = serve(socket.socket(fileno=link))
     sys.modules["__main__"] = types.ModuleType("__main__")
@@ -126,14 +130,16 @@ main(int(sys.argv[1]))
 class Warm:
     """One interpreter's process that forks."""
 
-    def __init__(self, python):
-        """|python|: words."""
+    def __init__(self, python, preload=None, maps=True):
+        """|python|: words; |preload|: its LD_PRELOAD; |maps|: the libraries of h5py and curl, too."""
         self.forks = 0
         self.link, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             env = {k: v for k, v in os.environ.items()
                    if not k.startswith(("HDF5_", "XHDF5_", "PYTHONPATH"))} | {"OPENBLAS_NUM_THREADS": "1"} | SEED
-            self.process = subprocess.Popen([*python, "-c", WARM, str(its.fileno()), LIBCURL], env=env,
+            env |= {"LD_PRELOAD": preload} if preload else {}
+            maps = [LIBCURL] if maps else []
+            self.process = subprocess.Popen([*python, "-c", WARM, str(its.fileno()), *maps], env=env,
                                             pass_fds=[its.fileno()],
                                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
@@ -149,17 +155,17 @@ class Warm:
             libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def needs_h5py(words):
-    """Whether the code of [-c, code, …] or [script.py, …] names h5py."""
+def needs_h5py(words, name="h5py"):
+    """Whether the code of [-c, code, …] or [script.py, …] names it."""
     if len(words) < 2 and words[:1] == ["-c"]:
         return False
     with contextlib.suppress(OSError):
-        return "h5py" in (words[1] if words[0] == "-c" else pathlib.Path(words[0]).read_text())
+        return name in (words[1] if words[0] == "-c" else pathlib.Path(words[0]).read_text())
     return False
 
 
 class Popen(subprocess.Popen):
-    pythons, warm, lock = (), {}, threading.Lock()
+    pythons, preloads, maps, warm, lock = (), (), True, {}, threading.Lock()
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags,
                        shell, *more):
@@ -167,21 +173,22 @@ class Popen(subprocess.Popen):
         python = next((p for p in self.pythons if words[:len(p)] == p), [])
         rest = words[len(python):]
         env = dict(os.environ if env is None else env)
+        preload = env.get("LD_PRELOAD") if env.get("LD_PRELOAD") in self.preloads else None
         pipes = more[:6]
         place = "/" if python[:1] == ["chroot"] else str(cwd or os.getcwd())    # as chroot has it
         message = json.dumps([rest, {k: str(v) for k, v in env.items()}, place]).encode()
-        if (not python or not rest or not (rest[0].endswith(".py") or rest[0] == "-c") or not needs_h5py(rest)
-            or executable or
+        if (not python or not rest or not (rest[0].endswith(".py") or rest[0] == "-c") or
+                not needs_h5py(rest, "h5py" if self.maps else "hdf5") or executable or
                 preexec_fn or pass_fds or shell or more[6:] != ORDINARY or len(message) > MOST_BYTES or
                 any(k.startswith(("LD_", "PYTHON", "MALLOC_", "OMP_", "OPENBLAS_")) and v != (os.environ | SEED).get(k)
-                    and k != "PYTHONPATH" for k, v in env.items())):
+                    and k != "PYTHONPATH" and not (k == "LD_PRELOAD" and preload) for k, v in env.items())):
             return super()._execute_child(args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo,
                                           creationflags, shell,
                                           *more)
         with self.lock:
-            mine = os.getpid(), *python    # a fork of this process has none
+            mine = os.getpid(), preload, *python    # a fork of this process has none
             if mine not in self.warm:
-                self.warm[mine] = Warm(python)
+                self.warm[mine] = Warm(python, preload, self.maps)
             its = [fd if fd != -1 else n for n, fd in enumerate((pipes[0], pipes[3], pipes[5]))]
             try:
                 self.pid = self.warm[mine].fork(message, its)
@@ -194,3 +201,13 @@ def use(pythons):
     """From here on subprocess.Popen and subprocess.run start |pythons|, words each, so."""
     Popen.pythons = [[str(word) for word in p] for p in pythons]
     subprocess.Popen = Popen
+
+
+def use_unmapped():
+    """So with numpy alone, where it counts what is loaded before h5py or xhdf5 is: commands that name either."""
+    Popen.maps = False
+
+
+def use_preloaded(library):
+    """So also with |library| as LD_PRELOAD. It must look at its variables at each call: they are set behind its start."""
+    Popen.preloads = (*Popen.preloads, str(library))
