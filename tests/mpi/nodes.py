@@ -19,7 +19,7 @@ import harness  # noqa: E402
 import together  # noqa: E402
 
 WAN = harness.TOP / "perf" / "wan"
-NODES, RANKS_A_NODE, RTT_MS = 3, 2, 20
+NODES, RANKS_A_NODE, RTT_MS, ROWS = 3, 2, 20, 768
 GREETINGS = 15      # requests of one byte, more where a loaded machine makes the server look farther away
 AT_NODE = (f'node=$((${{PMI_RANK-$OMPI_COMM_WORLD_RANK}} / {RANKS_A_NODE} + 1)); '
            'export XHDF5_SHADOW_DIR="$XHDF5_SHADOW_DIR/$node" XHDF5_WAN_DIR="$XHDF5_WAN_DIR.$node"; '
@@ -85,7 +85,7 @@ def claims(tap, job, links, server, local):
     with tap.claim("shares that are read collectively cross the links once, each that of its node"), \
             harness.shadow_dir() as shadow:
         took = run(job, links, server, shadow, (url, local, "metadata", "/contiguous", "rows"), ranks)
-        whole = 768 * 2048 * 4
+        whole = ROWS * 2048 * 4
         print(f"# a collective read of {whole} bytes: {took[0]} requests, {took[1]} bytes, by node {took[3]}")
         assert took[1] <= 1.1 * whole + 400_000, f"{took}"
         assert all(whole / NODES < n < 1.5 * whole / NODES for n in took[3][1:]), f"{took[3]}"
@@ -101,7 +101,7 @@ def main():
     tap, job = harness.Tap(), together.Job(mpiexec, program, NODES * RANKS_A_NODE)
     with tempfile.TemporaryDirectory(prefix="xh-nodes-") as data, Links(os.environ["XHDF5_WAN_DIR"]) as links:
         pathlib.Path(data).chmod(0o755)
-        status, out, err = harness.run([harness.DATA_PYTHON, "-c", together.MAKE, f"{data}/file.h5", "earliest"],
+        status, out, err = harness.run([harness.DATA_PYTHON, "-c", together.MAKE, f"{data}/file.h5", "earliest", ROWS],
                                        harness.clean_env())
         assert status == 0, out + err
         before = ["env", f"XHDF5_WAN_DIR={links.settings[0]['XHDF5_WAN_DIR']}", str(WAN), "server"]

@@ -19,12 +19,14 @@ import harness  # noqa: E402
 MAKE = """
 import sys, h5py, numpy as np
 rng = np.random.default_rng(4)
-data = rng.integers(0, 1 << 20, (768, 2048), np.int32)
+rows = int(sys.argv[3])
+data = rng.integers(0, 1 << 20, (rows, 2048), np.int32)
 with h5py.File(sys.argv[1], "w", libver=sys.argv[2]) as f:
     f["contiguous"] = data
     f.create_dataset("small_chunks", data=data, chunks=(48, 256))
     f.create_dataset("large_chunks", data=data, chunks=(256, 1536))
     f.create_dataset("gzip", data=data, chunks=(32, 1024), compression=1, shuffle=True)
+    f["rest"] = np.zeros((768 - rows, 4, 2048), np.int32)    # a file of less than 16 MiB would come whole
     for i in range(400):
         g = f.require_group(f"tree{i % 20}/branch{i % 3}")
         g[f"value{i}"] = np.arange(200) + i
@@ -36,7 +38,7 @@ with h5py.File(sys.argv[1], "w") as f:
     f["missing"] = h5py.ExternalLink("missing.h5", "/x")
     f["refused"] = h5py.ExternalLink(sys.argv[2], "/x")
 """
-ROWS, CHUNK_ROWS, CHUNKS_A_ROW = 768, 32, 2     # of /gzip
+ROWS, CHUNK_ROWS, CHUNKS_A_ROW = 384, 32, 2     # of /gzip
 DATASETS = ("/contiguous", "/small_chunks", "/large_chunks", "/gzip")
 SHARES = ("rows", "columns", "points", "uneven", "all", "none")
 OWN_SHADOW = 'XHDF5_SHADOW_DIR="$XHDF5_SHADOW_DIR/${PMI_RANK-$OMPI_COMM_WORLD_RANK}"; mkdir -p -m 700 "$XHDF5_SHADOW_DIR"; exec "$@"'
@@ -69,7 +71,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="xh-mpi-") as data:
         pathlib.Path(data).chmod(0o755)
         for libver in ("earliest", "latest"):
-            status, out, err = harness.run([harness.DATA_PYTHON, "-c", MAKE, f"{data}/{libver}.h5", libver],
+            status, out, err = harness.run([harness.DATA_PYTHON, "-c", MAKE, f"{data}/{libver}.h5", libver, ROWS],
                                            harness.clean_env())
             assert status == 0, err
         local = f"{data}/earliest.h5"
