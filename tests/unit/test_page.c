@@ -2065,7 +2065,7 @@ Test(page, a_stride_takes_a_system_call_for_many_elements)
 
 Test(page, a_hit_is_cheap)
 {
-    enum { PAGES = 8192, HITS = 400000 };
+    enum { PAGES = 8192, HITS = 40000 };
     struct xh_shadow *s = open_shadow((uint64_t)PAGES * PAGE);
     static uint8_t buf[1 << 20];
     struct timespec a, b;
