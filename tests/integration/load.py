@@ -3,7 +3,7 @@
 /dev/net/tun, as the bench does.
 
 Usage: load.py [--all]        --all: sixteen processes a host, each a file or a slab of one; and servers that are killed in turns
-                              for two minutes rather than a quarter of one
+                              for two minutes rather than some seconds
 """
 import json
 import os
@@ -56,7 +56,7 @@ def main():
         else:
             with tap.claim(claim):
                 kills = 8 if more else 2
-                times = ("--seconds", "120") if more else ("--seconds", "16", "--every", "5")
+                times = ("--seconds", "120") if more else ("--seconds", "11", "--every", "3.5")
                 times += ("--kills", kills)
                 run = load(cache, "--faults", "--processes", each, *times, "--rtt", "10", "--rate", RATE)
                 good(run, 3, int(each))
