@@ -483,7 +483,7 @@ void sim_world_run(struct sim_world *w, struct sim_result *out)
         for (unsigned i = 0; i < w->readers; i++) {
             r[i] = (struct reader){.world = w, .index = i, .file = first.file, .dice = w->seed + i, .out = out};
             size_t bytes = w->piece[i] * (w->reading[i] == SIM_SCATTERED ? PIECES_MOST : 1);
-            r[i].buf = malloc(bytes < BUFFER_BYTES ? bytes : BUFFER_BYTES); /* with MALLOC_PERTURB_ all of it is written */
+            r[i].buf = malloc(bytes < BUFFER_BYTES ? bytes : BUFFER_BYTES); /* MALLOC_PERTURB_ writes all of it */
             if (!r[i].buf || pthread_create(&r[i].thread, NULL, read_all, &r[i]) != 0)
                 abort();
         }

@@ -209,5 +209,5 @@ def use_unmapped():
 
 
 def use_preloaded(library):
-    """So also with |library| as LD_PRELOAD. It must look at its variables at each call: they are set behind its start."""
+    """So also with |library| as LD_PRELOAD. It must read its variables at each call: they are set behind its start."""
     Popen.preloads = (*Popen.preloads, str(library))
