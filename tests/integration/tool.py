@@ -423,8 +423,9 @@ def changes_meanwhile(tap, base, big, env, directory):
     data = pathlib.Path(big).read_bytes()
     versions = (data, data.translate(bytes(range(255, -1, -1))))
     env = dict(env, XHDF5_CONNECTIONS="2", XHDF5_PART_BYTES="64k", XHDF5_READAHEAD="off")
-    # From the first request behind the opening; at XRootD that may have two.
-    for fault in ("etag-change@2-", "etag-change-ignored@2-", "no-etag:2", "xrootd-late:3"):
+    # From the first request behind the opening. At XRootD the first one of these has the head, too, so the second is
+    # meant; and on a loaded machine the head may be asked for twice.
+    for fault in ("etag-change@2-", "etag-change-ignored@2-", "no-etag:2", "xrootd-late:4"):
         with tap.claim(f"get of a file that changes meanwhile ({fault}) fails with 3, and mixes nothing; then it comes whole"):
             to = pathlib.Path(directory) / f"{fault.split(':')[0].split('@')[0]}.bin"
             words = [TOOL, "get", f"{base}/{fault}/big.bin", "-o"]
@@ -434,7 +435,7 @@ def changes_meanwhile(tap, base, big, env, directory):
             status, out, err = harness.run([*words, to], env, timeout=60)
             assert status == 0 and to.read_bytes() == versions[1], (status, out, err)
     with tap.claim("to standard output as well: the exit code says that it is of two versions"):
-        r = subprocess.run([TOOL, "get", f"{base}/xrootd-late:3/other.bin", "-o", "-"], env=env, capture_output=True,
+        r = subprocess.run([TOOL, "get", f"{base}/xrootd-late:4/other.bin", "-o", "-"], env=env, capture_output=True,
                            timeout=60)
         assert r.returncode == 3 and b"changed" in r.stderr and r.stdout not in versions, r.stderr
 
