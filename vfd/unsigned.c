@@ -75,7 +75,7 @@ static int holds(const unsigned char *p, size_t n, const char *text)
 const char *xh_unsigned_what(const unsigned char *head, size_t n, uint64_t size)
 {
     size_t blank = n >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0, zeros = 0;
-    while (blank < n && memchr(" \t\r\n", head[blank], 4))
+    while (blank < n && head[blank] && strchr(" \t\r\n", head[blank]))
         blank++;
     while (zeros < n && !head[zeros])
         zeros++;
