@@ -80,7 +80,7 @@ const char *xh_unsigned_what(const unsigned char *head, size_t n, uint64_t size)
     while (zeros < n && !head[zeros])
         zeros++;
     if (size == 0)
-        return "it is empty, it has 0 bytes. Perhaps who wrote it has failed, or is not done";
+        return "it is empty, it has 0 bytes. Perhaps its writer has failed, or is not done";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         size_t from = known[i].blank ? blank : 0;
         if (n - from >= known[i].n && is_same(head + from, known[i].begins, known[i].n) &&
@@ -90,7 +90,7 @@ const char *xh_unsigned_what(const unsigned char *head, size_t n, uint64_t size)
     if (n >= 262 && is_same(head + 257, "ustar", 5))
         return "it is a tar archive: unpack it, and put what is in it where it lies";
     if (zeros == n)
-        return "it begins with zeros. Perhaps who wrote it has failed, or is not done";
+        return "it begins with zeros. Perhaps its writer has failed, or is not done";
     return "what it begins with is not known here: look at it (curl -r 0-199 URL)";
 }
 

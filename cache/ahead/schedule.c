@@ -42,13 +42,9 @@ static int claim_range(struct xh_file *f, struct xh_range r, int meta, int stage
             break;
         if (xh_disk_has(f->disk, p))
             continue;
-        enum xh_claim c = xh_shadow_claim_later(f->shadow, p, meta, 0, &f->counters);
+        enum xh_claim c = xh_fetch_claim(f, p, meta, mine);
         if (c == XH_CLAIM_NONE || (c == XH_CLAIM_BUSY && !meta && xh_shadow_elsewhere(f->shadow, p)))
             return 0;
-        if (c == XH_CLAIM_MINE && xh_runs_add(mine, p)) {
-            xh_shadow_forgo(f->shadow, p, 1);
-            return 0;
-        }
     }
     return 1;
 }
@@ -72,16 +68,6 @@ static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, c
     xh_fetch_for_later(f, &mine, k->meta, over);
     free(mine.at);
     return i;
-}
-
-/* Raw data may come to the stage, which brings no proof of an unverified head: that is asked for before it. Else it
- * would be asked for behind it, by the reader that waits for both. */
-static void prove_first(struct xh_file *f)
-{
-    const struct xh_keeping meta = {.meta = 1};
-    const struct xh_range head = {0, f->unverified->len};
-    if (xh_unverified_stands(f))
-        to_shadow(f, &head, 1, &meta, XH_OVER_THOSE_THERE);
 }
 
 /* ---- of the file itself, or of the copy */
@@ -129,7 +115,8 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     xh_keep_ahead(f, &k);
     uint64_t seen = r.off;
     int follows = xh_stage_streams_to(f, r.off);
-    prove_first(f);
+    if (xh_unverified_stands(f)) /* the stage brings no proof of it: a reader would wait for that behind the stage */
+        xh_schedule_head(f);
     /* While all connections bring what was dealt to them, a stream would begin over the few that are done. */
     if (stream_end > r.off &&
         (follows || (!xh_fetch_wide_flying(f) &&
@@ -177,6 +164,15 @@ static uint64_t fetch_run_packed(struct xh_file *f, struct xh_range r, uint64_t 
     uint64_t seen = xh_compressed_original(f, fetch_run(copy, near, far, p, 1));
     seen = seen < most ? seen : most;
     return seen > r.off ? seen : r.off;
+}
+
+/* ---- the head */
+
+void xh_schedule_head(struct xh_file *f)
+{
+    struct xh_range head = {0, f->unverified->len};
+    if (head.len && f->shadow)
+        xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &head, .n = 1});
 }
 
 /* ---- the whole file */

@@ -39,6 +39,9 @@ int xh_schedule_whole(struct xh_file *f, int opens);
 /* Returns 1 when all of the file was asked for: there is nothing more to fetch ahead. */
 int xh_schedule_is_whole(const struct xh_file *f);
 
+/* Fetches what the unverified head has, in the version that is open; nothing where the opening brought none. */
+void xh_schedule_head(struct xh_file *f);
+
 /* Something that was fetched ahead as metadata did not come: if the whole file was to come, it does not. */
 void xh_schedule_lost(struct xh_file *f);
 

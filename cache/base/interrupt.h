@@ -12,7 +12,7 @@
 
 #include "err.h"
 
-#define XH_INTERRUPT_LOOK_NS 100000000u /* a tenth of a second: at once, for who presses a key */
+#define XH_INTERRUPT_LOOK_NS 100000000u /* a tenth of a second: at once, for a person at a keyboard */
 
 /* |asks| returns 1 when the wait of this thread, the main one, is to end. |first|: it is asked for the first time in
  * this wait. It is called without any lock of the driver's, but perhaps with HDF5's. It blocks for some hundredths of

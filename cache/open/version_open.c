@@ -85,14 +85,6 @@ static void fetch_from(struct xh_file *f, uint64_t from)
         xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &rest, .n = 1});
 }
 
-/* Asks for what the unverified head has, in the version that is open. */
-static void ask_for_head(struct xh_file *f)
-{
-    struct xh_range head = {0, f->unverified->len};
-    if (f->unverified->len && f->shadow)
-        xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = &head, .n = 1});
-}
-
 /* A file that was never opened before: fetches what the root leads to. The rest of the head is left until some of it is
  * missed (ahead/head.c), as is what will come whole (ahead/whole.c). An unverified head is proved along with what is
  * fetched first. */
@@ -115,7 +107,7 @@ static void begin(struct xh_file *f, uint64_t head_len)
                                   memory_order_relaxed);
     }
     if (f->opt.may_lack || f->others_wait) /* last. What lies beside a file is opened to be read; others want it, too */
-        ask_for_head(f);
+        xh_schedule_head(f);
 }
 
 /* Returns 1 when the process that told |*hint| is, to the origin, the same reader as this one: each may read what the
@@ -268,7 +260,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
         xh_unverified_waive(f);
     if (rc == 0 && xh_metadata_image_is_doubtful(f->image)) {
         xh_trace(XH_T_READ, "sidecar-late", "url=%s", f->url_shown);
-        ask_for_head(f); /* its proof comes while that is waited for */
+        xh_schedule_head(f); /* its proof comes while that is waited for */
     }
     rc = rc ? rc : settle_beside(f, &head, err);
     if (rc == 0 && xh_metadata_image_is_used(f->image, 0))

@@ -13,8 +13,8 @@
 #define XH_TOKEN_MAX_BYTES 65536u
 #define XH_AUTH_PATH_BYTES 1024
 #define XH_TOKEN_EARLY_S 60 /* how long before its end a token, or a key, is looked for anew */
-/* For so long a failure to log in, or to get a key, is the answer for others: many files want the same, and who has to
- * approve something waits no longer. */
+/* For so long a failure to log in, or to get a key, is the answer for others: many files want the same, and a user who
+ * is asked to approve something is not asked again meanwhile. */
 #define XH_FAILURE_LASTS_NS UINT64_C(10000000000)
 
 struct xh_s3_keys;

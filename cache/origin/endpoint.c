@@ -439,7 +439,8 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
             if (is_patient(r) ? e->active > 0 : !is_worth_opening(e, other, 1)) {
-                if (is_waited_for(r)) /* it will be worth that, even if nothing else happens meanwhile */
+                /* It will be worth that, even if nothing else happens meanwhile. Its own threads look anyway. */
+                if (is_waited_for(r) && !xh_engine_self())
                     xh_engine_wake(xh_engine_thread(0));
                 return;
             }

@@ -71,6 +71,15 @@ uint64_t xh_fetch_meta_asked(const struct xh_file *f)
     return atomic_load_explicit(&f->flights->meta_asked, memory_order_relaxed);
 }
 
+enum xh_claim xh_fetch_claim(struct xh_file *f, uint64_t page, int meta, struct xh_runs *mine)
+{
+    enum xh_claim claim = xh_shadow_claim_later(f->shadow, page, meta, 0, &f->counters);
+    if (claim != XH_CLAIM_MINE || xh_runs_add(mine, page) == 0)
+        return claim;
+    xh_shadow_forgo(f->shadow, page, 1);
+    return XH_CLAIM_NONE;
+}
+
 static void batch_free(struct batch *b)
 {
     if (!b)

@@ -4,6 +4,7 @@
 
 #include "op.h"
 #include "runs.h"
+#include "shadow/shadow.h"
 
 /* Requests for metadata ahead that are on their way at once: as many as connections mostly pay, but one
  * that stays free for demand. What gets known meanwhile waits for one to end, so that each carries much. */
@@ -32,6 +33,10 @@ unsigned xh_fetch_wide_flying(const struct xh_file *f);
 /* Transfers of metadata ahead that are on their way; and the bytes of all that were so far. */
 unsigned xh_fetch_meta_flying(const struct xh_file *f);
 uint64_t xh_fetch_meta_asked(const struct xh_file *f);
+
+/* Claims |page| as LATER, and adds it to |mine| where the claim was had. Returns what became of the claim; without
+ * memory it is given up, and that is XH_CLAIM_NONE. */
+enum xh_claim xh_fetch_claim(struct xh_file *f, uint64_t page, int meta, struct xh_runs *mine);
 
 /* Fetches |runs| (claimed as LATER by the caller, unless |claimed| is 0: then the pages stay out of
  * the shadow). Bytes go to the shadow, published page by page, and to |op|'s extents; with

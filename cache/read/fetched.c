@@ -17,11 +17,7 @@ static void hold(struct xh_read_op *op)
     uint64_t off = last ? last->off + last->len : e->off;
     uint64_t end = (e->off + e->len) / XH_PAGE_BYTES;
     for (uint64_t p = xh_page_up(off); op->keep && p < end; p++)
-        if (xh_shadow_claim_later(op->f->shadow, p, 0, 0, &op->f->counters) == XH_CLAIM_MINE &&
-            xh_runs_add(&op->held, p)) {
-            xh_shadow_forgo(op->f->shadow, p, 1);
-            break;
-        }
+        xh_fetch_claim(op->f, p, 0, &op->held);
 }
 
 /* 1 when |op| reads a large contiguous dataset from its first byte to its last. */

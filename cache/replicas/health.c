@@ -1,9 +1,8 @@
 /* The servers that have failed: see health.h. */
 #include "health.h"
 
-#include "base/options.h"
-
 #include "base/now.h"
+#include "base/options.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -272,13 +272,13 @@ struct xh_compressed *xh_compressed_new(const char *url, const struct xh_options
     b->opt.readahead = 0; /* what is fetched ahead is decided for the original */
     b->opt.stream_bytes = 0; /* what stays, stays unpacked */
     b->opt.disk_cache_dir[0] = '\0';
+    b->forced = strcmp(o->sidecar, "body") == 0;
     b->opt.may_lack = 1;
-    b->opt.doubtful = strcmp(o->sidecar, "body") != 0;
+    b->opt.doubtful = !b->forced;
     b->files = files;
     b->holders = 1;
     b->judge.now.begun_ns = b->judge.first.begun_ns = xh_now_ns();
-    atomic_init(&b->watched, strcmp(o->sidecar, "body") != 0);
-    b->forced = strcmp(o->sidecar, "body") == 0;
+    atomic_init(&b->watched, !b->forced);
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->news, NULL);
     xh_unpacker_init(&b->unpacker);

@@ -7,7 +7,7 @@
 
 #include "disk/disk.h"
 #include "object.h"
-#include "pages/runs.h"
+#include "pages/fetch.h"
 #include "source.h"
 #include "watch/trace.h"
 
@@ -87,14 +87,9 @@ void xh_unverified_claim(struct xh_file *f, struct xh_runs *mine)
 {
     uint64_t end = xh_unverified_stands(f) ? xh_page_up(f->unverified->len) : 0;
     size_t were = mine->n;
-    for (uint64_t p = 0; p < end; p++) {
-        if (xh_disk_has(f->disk, p) || xh_shadow_claim_later(f->shadow, p, 1, 0, &f->counters) != XH_CLAIM_MINE)
-            continue;
-        if (xh_runs_add(mine, p)) {
-            xh_shadow_forgo(f->shadow, p, 1);
-            break;
-        }
-    }
+    for (uint64_t p = 0; p < end; p++)
+        if (!xh_disk_has(f->disk, p))
+            xh_fetch_claim(f, p, 1, mine);
     if (mine->n > were)
         xh_runs_sort(mine);
 }

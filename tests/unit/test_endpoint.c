@@ -26,6 +26,7 @@ uint64_t xh_now_ns(void) { return now; }
 unsigned xh_engine_threads(void) { return THREADS; }
 struct xh_thread *xh_engine_thread(unsigned i) { return &threads[i]; }
 void xh_engine_wake(struct xh_thread *t) { (void)t; }
+struct xh_thread *xh_engine_self(void) { return NULL; }
 struct xh_url *xh_request_url(const struct xh_request *r) { (void)r; return &url; }
 void xh_request_enter(struct xh_request *r, enum xh_request_state state) { r->state = state; }
 /* ---- the link: so much a connection, so much in all ------------------------------------- */
