@@ -15,6 +15,7 @@
 #include "world.h"
 
 #define SETS_IN_GROUP 100
+#define SETS_IN_BRANCH 25 /* as the bench's tree has them */
 #define ROW 4096u /* bytes of a row where there are chunks; those are whole rows */
 #define CHUNK_ROWS_MOST 256u
 
@@ -39,9 +40,22 @@ static void must(int good, const char *what)
     abort();
 }
 
-static void name_of(unsigned i, char *out, size_t size)
+/* The path of the group that holds dataset |i|; of a tree, groups are one to five levels deep. */
+static void group_of(const struct sim_world *w, unsigned i, char *out, size_t size)
 {
-    snprintf(out, size, "/g%03u/d%05u", i / SETS_IN_GROUP, i);
+    static const char *const level[] = {"run", "scan", "module", "panel"};
+    unsigned g = i / (w->tree ? SETS_IN_BRANCH : SETS_IN_GROUP);
+    size_t at = 0;
+    for (unsigned k = 0; w->tree && k < g % 5; k++)
+        at += (size_t)snprintf(out + at, size - at, "/%s%u", level[k], g % (3 + k));
+    snprintf(out + at, size - at, w->tree ? "/set%04u" : "/g%03u", g);
+}
+
+static void name_of(const struct sim_world *w, unsigned i, char *out, size_t size)
+{
+    char group[64];
+    group_of(w, i, group, sizeof group);
+    snprintf(out, size, "%s/d%05u", group, i);
 }
 
 /* ---- the file */
@@ -101,13 +115,15 @@ static void write_first(hid_t set, hid_t space)
 static void make_set(const struct sim_world *w, hid_t file, unsigned i)
 {
     char name[64];
-    name_of(i, name, sizeof name);
-    if (i % SETS_IN_GROUP == 0) {
+    name_of(w, i, name, sizeof name);
+    if (i % (w->tree ? SETS_IN_BRANCH : SETS_IN_GROUP) == 0) {
         char group[64];
-        snprintf(group, sizeof group, "/g%03u", i / SETS_IN_GROUP);
-        hid_t gcpl = H5Pcreate(H5P_GROUP_CREATE);
+        group_of(w, i, group, sizeof group);
+        hid_t gcpl = H5Pcreate(H5P_GROUP_CREATE), lcpl = H5Pcreate(H5P_LINK_CREATE);
         H5Pset_obj_track_times(gcpl, 0); /* a seed makes the same file each time */
-        hid_t g = H5Gcreate2(file, group, H5P_DEFAULT, gcpl, H5P_DEFAULT);
+        H5Pset_create_intermediate_group(lcpl, 1);
+        hid_t g = H5Gcreate2(file, group, lcpl, gcpl, H5P_DEFAULT);
+        H5Pclose(lcpl);
         H5Pclose(gcpl);
         must(g >= 0, "a group");
         H5Gclose(g);
@@ -161,7 +177,7 @@ static void find_places(const struct sim_world *w, hid_t file)
     hsize_t chunks = 0;
     places = w->sets;
     if (w->h5 == SIM_H5_CHUNKS) {
-        name_of(0, name, sizeof name);
+        name_of(w, 0, name, sizeof name);
         hid_t set = H5Dopen2(file, name, H5P_DEFAULT), space = H5Dget_space(set);
         must(H5Dget_num_chunks(set, space, &chunks) >= 0, "chunks");
         places = (size_t)chunks;
@@ -182,7 +198,7 @@ static void find_places(const struct sim_world *w, hid_t file)
     }
     place = calloc(places, sizeof *place);
     for (unsigned i = 0; i < w->sets; i++) {
-        name_of(i, name, sizeof name);
+        name_of(w, i, name, sizeof name);
         hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
         place[i] = H5Dget_offset(set);
         must(place[i] != HADDR_UNDEF || w->set_bytes == 0, "a dataset's place");
@@ -339,7 +355,7 @@ static void check(struct h5 *h, uint64_t at, uint64_t off, uint64_t len)
 static hid_t open_set(struct h5 *h, unsigned i)
 {
     char name[64];
-    name_of(i, name, sizeof name);
+    name_of(h->w, i, name, sizeof name);
     return H5Dopen2(h->file, name, H5P_DEFAULT);
 }
 

@@ -361,7 +361,10 @@ static const struct small_file {
     const char *name;
     unsigned sets;
     uint64_t set_bytes, bytes;
-} small_files[] = {{"W4-4M", 1750, 1700, 4000000}, {"W4-10M", 4350, 1700, 10000000}, {"W4-40M", 4350, 8600, 40000000}};
+    int tree;
+} small_files[] = {{"W4-4M", 1750, 1700, 4000000, 0}, {"W4-10M", 4350, 1700, 10000000, 0},
+                   {"W4-40M", 4350, 8600, 40000000, 0}, {"W4-tree", 5000, 7100, 40000000, 1},
+                   {"W4-dense", 13100, 2300, 40000000, 1}};
 
 static const struct small_file *small_file(const char *name)
 {
@@ -508,6 +511,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         if (small) {
             w->sets = small->sets;
             w->set_bytes = small->set_bytes;
+            w->tree = small->tree;
             w->latest = 0;
             w->object.size = small->bytes; /* for the plain client */
             if (strcmp(b->name + strlen(small->name), "-one") == 0) {

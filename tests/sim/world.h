@@ -72,6 +72,7 @@ struct sim_world {
     uint64_t read_bytes;      /* with one call, where that is not a dataset */
     unsigned reads;           /* how many at most; 0: all */
     int latest;               /* the file is written in HDF5's latest format */
+    int tree;                 /* its groups are nested, as the bench's */
     double unpack_ns_byte;    /* its chunks are packed, and the reader takes so long for a byte; 0: they are not */
     int grows;                /* its chunked dataset could grow: 1 or 2 ways */
     enum sim_order order;     /* of the pieces of a stream, or of chunks; SIM_ORDER_UP but in the workloads */
