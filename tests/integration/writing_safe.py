@@ -776,6 +776,34 @@ def check_moment(tap, p):
 
 # --- one program, one file ------------------------------------------------------------------------
 
+def check_head(tap, p):
+    """A server tells a file's date apart from its bytes, and the file is replaced between the two replies."""
+    if p.kind != "xrootd":
+        return
+    name, url = "head.h5", p.gate.url + "/head.h5"
+    make = "f = h5py.File(url, 'w'); f['a'] = np.zeros(9); f['b'] = np.zeros(9); f.close()"
+    p.local("f = h5py.File(url, 'w'); f['a'] = np.zeros(9); f['b'] = np.ones(9); f.close()", p.work / name)
+    with tap.claim("head: a small file is replaced after its bytes came and before its date: it is opened again, and "
+                   "what another wrote is not undone"):
+        p.good(make, url)
+        done = []
+
+        def rule(_, method, path):
+            if method == "PROPFIND" and path == "/" + name and not done.append(1) and len(done) == 1:
+                end = time.monotonic() + 20
+                while not any(m == "GET" and at == path and s in (200, 206) for m, at, s in p.gate.log):
+                    assert time.monotonic() < end, p.gate.log
+                    time.sleep(0.01)
+                shutil.copy(p.work / name, p.root / name)
+            return None
+        p.gate.arm(rule)
+        p.good("f = h5py.File(url, 'r+'); f['a'][0] += 1; f.close()", url)
+        p.gate.arm(lambda *_: None)
+        assert done, p.gate.log
+        said = p.local("f = h5py.File(url); print(f['a'][0], f['b'][0])", p.root / name)
+        assert said == "1.0 1.0\n", f"the other's bytes are gone: {said}"
+
+
 def check_again(tap, p):
     url, name = p.server.url + "/again.h5", "again.h5"
     with tap.claim("again: a new file that is written and not committed is opened again in its program, as a local one is"):
@@ -1168,8 +1196,8 @@ def main():
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_endless, check_names, check_blind,
-                      check_way, check_cached, check_foreign, check_moment, check_again, check_young, check_made,
-                      check_made_once, check_child, check_parts, check_behind, check_lost, check_signals):
+                      check_way, check_cached, check_foreign, check_moment, check_head, check_again, check_young,
+                      check_made, check_made_once, check_child, check_parts, check_behind, check_lost, check_signals):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()

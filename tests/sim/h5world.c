@@ -53,9 +53,9 @@ static void group_of(const struct sim_world *w, unsigned i, char *out, size_t si
 
 static void name_of(const struct sim_world *w, unsigned i, char *out, size_t size)
 {
-    char group[64];
-    group_of(w, i, group, sizeof group);
-    snprintf(out, size, "%s/d%05u", group, i);
+    group_of(w, i, out, size);
+    size_t at = strlen(out);
+    snprintf(out + at, size - at, "/d%05u", i);
 }
 
 /* ---- the file */
