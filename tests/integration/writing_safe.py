@@ -783,25 +783,34 @@ def check_head(tap, p):
     name, url = "head.h5", p.gate.url + "/head.h5"
     make = "f = h5py.File(url, 'w'); f['a'] = np.zeros(9); f['b'] = np.zeros(9); f.close()"
     p.local("f = h5py.File(url, 'w'); f['a'] = np.zeros(9); f['b'] = np.ones(9); f.close()", p.work / name)
+    replaced = []
+
+    def between(_, method, path):
+        if method == "PROPFIND" and path == "/" + name and not replaced:
+            replaced.append(1)
+            end = time.monotonic() + 20
+            while not any(m == "GET" and at == path and s in (200, 206) for m, at, s in p.gate.log):
+                assert time.monotonic() < end, p.gate.log
+                time.sleep(0.01)
+            shutil.copy(p.work / name, p.root / name)
+        return None
     with tap.claim("head: a small file is replaced after its bytes came and before its date: it is opened again, and "
                    "what another wrote is not undone"):
         p.good(make, url)
-        done = []
-
-        def rule(_, method, path):
-            if method == "PROPFIND" and path == "/" + name and not done.append(1) and len(done) == 1:
-                end = time.monotonic() + 20
-                while not any(m == "GET" and at == path and s in (200, 206) for m, at, s in p.gate.log):
-                    assert time.monotonic() < end, p.gate.log
-                    time.sleep(0.01)
-                shutil.copy(p.work / name, p.root / name)
-            return None
-        p.gate.arm(rule)
+        p.gate.arm(between)
         p.good("f = h5py.File(url, 'r+'); f['a'][0] += 1; f.close()", url)
         p.gate.arm(lambda *_: None)
-        assert done, p.gate.log
+        assert replaced, p.gate.log
         said = p.local("f = h5py.File(url); print(f['a'][0], f['b'][0])", p.root / name)
         assert said == "1.0 1.0\n", f"the other's bytes are gone: {said}"
+    with tap.claim("head: the same while `xhdf5 get` opens it: the older bytes are not kept as the newer version"):
+        p.good(make, url)
+        replaced.clear()
+        p.gate.arm(between)
+        status, _, err = harness.run([TOOL, "get", url, "-o", p.work / "got.h5"], p.env())
+        p.gate.arm(lambda *_: None)
+        assert replaced, p.gate.log
+        assert status and "was changed on the server while" in err and not (p.work / "got.h5").exists(), (status, err)
 
 
 def check_again(tap, p):

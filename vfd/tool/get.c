@@ -163,6 +163,8 @@ static int fetch(struct download *d)
     }
     xh_progress_end(&p, d->at);
     free(piece);
+    if (code == XH_EXIT_OK && xh_cache_prove(d->f, &err) != 0)
+        code = XH_EXIT_FAILED;
     if (err.code == 0)
         return code;
     xh_tool_fail(0, "%s", err.text);

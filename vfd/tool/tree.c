@@ -475,6 +475,7 @@ static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len
     if (!f)
         return ESTALE;
     int rc = xh_cache_read(f, kind, &e, 1, &err);
+    rc = rc ? rc : xh_cache_prove(f, &err); /* the kernel keeps the bytes for as long as the version lasts */
     *len = e.len;
     pthread_mutex_lock(&t->lock);
     /* The name means something else by now, or nothing, or not for us: the next one who asks for it will see. */
