@@ -184,6 +184,22 @@ void xh_endpoint_take(struct xh_request *r)
     r->endpoint = NULL;
 }
 
+/* What is fetched ahead of |o| goes before that of other files, as |o| is read now. */
+static void prefer(struct xh_endpoint *e, const struct xh_origin *o)
+{
+    struct xh_ring first, *next;
+    xh_ring_init(&first);
+    for (struct xh_ring *p = e->speculative.next; p != &e->speculative; p = next) {
+        next = p->next;
+        if (xh_ring_of(p, struct xh_request, link)->job->origin != o)
+            continue;
+        xh_ring_take(p);
+        xh_ring_put_last(&first, p);
+    }
+    xh_ring_move_all(&first, &e->speculative);
+    xh_ring_move_all(&e->speculative, &first);
+}
+
 void xh_endpoint_promote(struct xh_request *r)
 {
     struct xh_endpoint *e = r->endpoint;
@@ -196,6 +212,8 @@ void xh_endpoint_promote(struct xh_request *r)
         xh_ring_take(&r->link);
         xh_ring_put_last(&e->demand, &r->link);
         r->waits_ns = xh_now_ns();
+        if (is_stream(r))
+            prefer(e, r->job->origin);
         break;
     case XH_REQ_BOUND: case XH_REQ_RUNNING:
         e->active_guesses--;
@@ -241,6 +259,16 @@ static int is_waited_for(const struct xh_request *r)
                            xh_endpoint_sockets_open(r->endpoint) < xh_origin_object_connections(r->job->origin));
 }
 
+/* 1 while |r| rather waits for a connection that is there, and has found its speed: while nobody waits for it, and then
+ * for as long as opening one takes. A young one would take longer for it than a grown one takes until it is free. */
+static int waits_for_grown(const struct xh_endpoint *e, const struct xh_request *r)
+{
+    if (is_patient(r))
+        return 1;
+    return is_stream(r) && r->job->transfer->patient && !r->job->transfer->goes_on && r->waits_ns &&
+           xh_control_patience_left(&e->link, waited(e, r->waits_ns, xh_now_ns())) > 0;
+}
+
 static struct xh_asked asked_of(const struct xh_request *r)
 {
     return (struct xh_asked){.bytes = r->queued_bytes, .stream = is_stream(r),
@@ -281,9 +309,10 @@ static struct xh_thread *choose_thread(const struct xh_endpoint *e, const struct
     struct xh_lane lane[XH_THREADS_MAX], grown = {0};
     unsigned n = xh_engine_threads();
     struct xh_thread *best = NULL;
+    int waits = waits_for_grown(e, r);
     for (unsigned i = 0; i < n; i++) {
         lane[i] = lane_of(e, i);
-        grown = is_patient(r) && lane[i].grown > grown.grown ? lane[i] : grown;
+        grown = waits && lane[i].grown > grown.grown ? lane[i] : grown;
     }
     for (int idle = 1; idle >= 0 && !best; idle--)
         for (unsigned i = 0; i < n; i++) {
@@ -438,9 +467,9 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
                                                 : choose_thread(e, r, 0);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
-            if (is_patient(r) ? e->active > 0 : !is_worth_opening(e, other, 1)) {
+            if (waits_for_grown(e, r) ? e->active > 0 : !is_worth_opening(e, other, 1)) {
                 /* It will be worth that, even if nothing else happens meanwhile. Its own threads look anyway. */
-                if (is_waited_for(r) && !xh_engine_self())
+                if (r->waits_ns && !xh_engine_self())
                     xh_engine_wake(xh_engine_thread(0));
                 return;
             }
@@ -521,7 +550,7 @@ uint64_t xh_endpoints_look(uint64_t now)
             nearest = wait < nearest ? wait : nearest;
             continue;
         }
-        if (!r || !is_waited_for(r))
+        if (!r || !(is_waited_for(r) || waits_for_grown(e, r)))
             continue;
         uint64_t left = xh_control_patience_left(&e->link, waited(e, r->waits_ns, now));
         if (left == 0)
