@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../cache/cache.h"
+#include "../cache/open/mistaken.h"
 #include "python.h"
 #include "unsaid.h"
 #include "xhdf5.h"
@@ -98,4 +99,9 @@ void H5FDxhdf5_bytes_close(H5FDxhdf5_bytes_t *b)
         return;
     xh_cache_close(b->file);
     free(b);
+}
+
+void H5FDxhdf5_bytes_shown(const char *name, char *out, size_t size)
+{
+    xh_mistaken_shown(name, out, size);
 }

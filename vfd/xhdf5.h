@@ -260,6 +260,10 @@ XHDF5_API int H5FDxhdf5_bytes_read(H5FDxhdf5_bytes_t *b, size_t n, const uint64_
 /* Closes the file; nothing reads it any more. |b| may be NULL. */
 XHDF5_API void H5FDxhdf5_bytes_close(H5FDxhdf5_bytes_t *b);
 
+/* Copies |name|, a URL or what was to be one, to |out| as messages show it: without user info, query and fragment. What
+ * does not fit into |size| is cut off. Threads: any. */
+XHDF5_API void H5FDxhdf5_bytes_shown(const char *name, char *out, size_t size);
+
 /* For calls through a language's foreign-function interface. Such calls come from an object that links no libhdf5, and
  * the process may have several. After this call, the functions above use for this thread the libhdf5 that contains
  * |h5_function| (the address of any of its functions). NULL restores the caller's own libhdf5. */

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "number.h"
+
 static int errno_of(int code)
 {
     switch (code) {
@@ -87,23 +89,12 @@ const char *xh_err_name(int code)
     return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "XH_E_?";
 }
 
-/* 1 when the |n| bytes behind a colon can be a port; nothing is the usual one. */
-static int is_port(const char *p, size_t n)
-{
-    unsigned port = 0;
-    for (size_t i = 0; i < n; i++)
-        if (p[i] < '0' || p[i] > '9' || (port = port * 10 + (unsigned)(p[i] - '0')) > 65535)
-            return 0;
-    return n == 0 || port > 0;
-}
-
 /* A URL behind its "://", taken apart as it stands. */
 struct behind {
-    const char *host; /* behind the user info, as far as that is written as it must be */
-    size_t host_len;  /* with the port */
-    size_t name_len;  /* without */
-    int sound;        /* 1: a name or an address, with a port or none */
-    const char *at;   /* the last @ from |host| on; NULL: none */
+    const char *host;       /* behind the user info, as far as that is written as it must be */
+    const char *port, *end; /* behind the name: a colon and what may be a port, or nothing; and behind that */
+    const char *at;         /* the last @ from |host| on; NULL: none */
+    int sound;              /* 1: a name or an address, with a port or none */
 };
 
 static int is_host_byte(char c)
@@ -114,15 +105,16 @@ static int is_host_byte(char c)
 static struct behind take_apart(const char *from)
 {
     struct behind b;
+    uint64_t port = 1;
+    char *end;
     from += strspn(from, "/\\"); /* where no host is named, a login may still be */
     const char *at = memrchr(from, '@', strcspn(from, "/?#"));
     b.host = at ? at + 1 : from;
-    b.host_len = strcspn(b.host, "/?#");
-    b.name_len = *b.host == '[' ? b.host_len : strcspn(b.host, ":/?#");
-    b.sound = *b.host == '[' || b.name_len == b.host_len ||
-              is_port(b.host + b.name_len + 1, b.host_len - b.name_len - 1);
-    for (size_t i = 0; i < b.name_len && *b.host != '['; i++)
-        b.sound &= is_host_byte(b.host[i]);
+    b.end = b.host + strcspn(b.host, "/?#");
+    b.port = *b.host == '[' ? b.end : b.host + strcspn(b.host, ":/?#");
+    b.sound = b.end - b.port < 2 || (xh_digits(b.port + 1, &end, &port) == 0 && end == b.end && port - 1 < 65535);
+    for (const char *p = b.host; *b.host != '[' && p < b.port; p++)
+        b.sound &= is_host_byte(*p);
     b.at = strrchr(b.host, '@');
     return b;
 }
@@ -168,45 +160,44 @@ static void add_path(struct text *t, const char *p)
     add(t, "...", is_query ? 3 : 0);
 }
 
-/* 1 when |name| is a server's, most likely, and no user's: an address, localhost, or of three parts and more. */
-static int is_server_name(const char *name, size_t n)
+/* 1 when what stands before a port is a server's name, most likely, and no user's: localhost, or one of three parts and
+ * more. */
+static int is_server_name(const struct behind *b)
 {
-    const char *dot = memchr(name, '.', n);
-    return *name == '[' || (n == 9 && strncasecmp(name, "localhost", n) == 0) ||
-           (dot && memchr(dot + 1, '.', n - (size_t)(dot + 1 - name)));
+    size_t n = (size_t)(b->port - b->host);
+    const char *dot = memchr(b->host, '.', n);
+    return (n == 9 && strncasecmp(b->host, "localhost", n) == 0) ||
+           (dot && memchr(dot + 1, '.', (size_t)(b->port - dot - 1)));
 }
 
-/* Returns 1 when what looks like a port and a path may be a password in which / ? or # stand as they are: an @ comes
- * behind it, and then a path. Sets |rest| to that @, or to NULL where it is unclear which one it is. A file's name, or
- * a query's value, may have an @; so may a directory's, at what is a server for certain. */
-static int may_be_password(const struct behind *b, const char **rest)
+/* What looks like a port and a path may be a password in which / ? or # stand as they are: an @ comes behind it, and
+ * then a path. A file's name, or a query's value, may have an @; so may a directory's, at what is a server for certain.
+ * Returns what may be shown behind that password: the @ and what follows, or "", where it is unclear which @ ends it;
+ * NULL: it is none. */
+static const char *behind_password(const struct behind *b)
 {
-    const char *port = b->host + b->name_len, *end = b->host + b->host_len, *path_end = end + strcspn(end, "?#");
-    const char *at = memrchr(end, '@', (size_t)(path_end - end));
-    *rest = NULL;
-    if (end - port < 2 || !b->at || is_server_name(b->host, b->name_len))
-        return 0;
-    if (b->at > path_end && (path_end == end || !memchr(path_end, '=', (size_t)(b->at - path_end))))
-        return 1;
-    if (at && memchr(at, '/', (size_t)(path_end - at)))
-        *rest = at;
-    return *rest != NULL;
+    const char *query = b->end + strcspn(b->end, "?#"), *at = memrchr(b->end, '@', (size_t)(query - b->end));
+    if (b->end - b->port < 2 || !b->at || is_server_name(b))
+        return NULL;
+    if (b->at > query && (query == b->end || !memchr(query, '=', (size_t)(b->at - query))))
+        return "";
+    return at && memchr(at, '/', (size_t)(query - at)) ? at : NULL;
 }
 
 static void add_behind(struct text *t, const char *from)
 {
     struct behind b = take_apart(from);
-    const char *first = strchr(b.host, '@'), *rest;
+    const char *first = strchr(b.host, '@');
+    const char *rest = b.sound ? behind_password(&b) : b.at || b.port == b.end ? NULL : "";
     add(t, from, strspn(from, "/\\"));
-    if (b.sound && may_be_password(&b, &rest)) {
-        add(t, b.host, b.name_len);
+    if (rest) {
+        add(t, b.host, (size_t)(b.port - b.host));
         add(t, "...", 3);
-        add_path(t, rest ? rest : "");
-    } else if (b.sound || (!first && b.name_len == b.host_len)) {
-        add(t, b.host, b.host_len);
-        add_path(t, b.host + b.host_len);
-    } else if (!first || memchr(first, '?', (size_t)(b.at - first)) || memchr(first, '#', (size_t)(b.at - first))) {
-        add(t, b.host, first ? 0 : b.name_len);
+        add_path(t, rest);
+    } else if (b.sound || !b.at) {
+        add(t, b.host, (size_t)(b.end - b.host));
+        add_path(t, b.end);
+    } else if (first + strcspn(first, "?#") < b.at) {
         add(t, "...", 3);
     } else {
         size_t host = strcspn(b.at + 1, "/?#");

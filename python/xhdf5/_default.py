@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import importlib.abc
 import importlib.util
@@ -20,16 +21,6 @@ _before: Optional[Dict[str, Optional[str]]] = None  # variables that enable() ha
 _URL = re.compile(rb"(https?|s3)://", re.I)
 # s3://…, htps:/…, a blank or quote before it
 _MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)
-# what stands before a login: https://, https//, a blank
-_BEFORE_LOGIN = re.compile(r"[^@]*?(?::|//)[:/\\]*|\W*")
-
-# a server's name, or [address], and port
-_HOST = re.compile(r"(\[[^/?#]*|[\w.-]*)(?::([^/?#]*))?(?=[/?#]|$)")
-_IS_SERVER = re.compile(r"\[.*|localhost|[^.]*\.[^.]*\..*", re.I)  # and no user's name, most likely
-_IS_PORT = re.compile(r"0{0,9}[1-9][0-9]{0,4}")
-# another URL's login in a path; a query of which ? was written as an escape
-_LOGIN_IN_PATH = re.compile(r"(?<=/)[^/]*:[^/]*@")
-_QUERY_IN_PATH = re.compile(r"%3F.*(=|%3D).*", re.I | re.S)
 
 
 def is_url(name: Any) -> bool:
@@ -49,42 +40,10 @@ def shown(name: Any) -> str:
     signature. Also of a name that was to be a URL."""
     if not isinstance(name, (str, bytes, os.PathLike)):
         return repr(name)
-    text = os.fsdecode(name)
-    before = _BEFORE_LOGIN.match(re.split("[?#]", text)[0])
-    at = before.end() if before else 0
-    return repr(text[:at] + _behind(text[at:]))
-
-
-def _behind(rest: str) -> str:
-    """What is shown of a URL behind its "://", as xh_url_shown has it: "..." is in place of what may be a password in
-    which / ? or # were not written as %xx."""
-    rest = re.sub("^[^/?#]*@", "", rest)
-    host = _HOST.match(rest)
-    path, query = _split(rest)
-    port = host[2] if host else None
-    if not host or (port and not (_IS_PORT.fullmatch(port) and int(port) < 65536)):
-        first, last = rest.find("@"), rest.rfind("@")
-        if first < 0 and ":" not in path:
-            return _path(path)
-        if first < 0 or re.search("[?#]", rest[first:last]):
-            return "..." if first >= 0 else path.partition(":")[0] + "..."
-        return _path(_split(rest[last + 1:])[0])
-    if host and port and not _IS_SERVER.fullmatch(host[1]):
-        behind, value = path[host.end():].rpartition("@")[2], query.rpartition("@")
-        if value[1] and (len(path) == host.end() or "=" not in value[0]):
-            return host[1] + "..."
-        if "@" in path and "/" in behind:
-            return host[1] + "...@" + _path(behind)
-    return _path(path)
-
-
-def _split(text: str) -> tuple[str, str]:
-    at = re.search("[?#]", text)
-    return (text[:at.start()], text[at.start():]) if at else (text, "")
-
-
-def _path(path: str) -> str:
-    return _LOGIN_IN_PATH.sub("...@", _QUERY_IN_PATH.sub("...", path))
+    text = os.fsencode(name)
+    out = ctypes.create_string_buffer(2 * len(text) + 4)  # "..." in place of a secret may be longer
+    _hdf5.plugin.H5FDxhdf5_bytes_shown(text, out, len(out))
+    return repr(os.fsdecode(out.value))
 
 
 # Where HDF5 looks for plugins while HDF5_PLUGIN_PATH is not set, which replaces it: HDF5's own builds, Debian, Fedora,

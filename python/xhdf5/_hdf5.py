@@ -51,6 +51,8 @@ def _load_plugin() -> ctypes.CDLL:
     plugin.H5FDxhdf5_bytes_close.argtypes = [ctypes.c_void_p]
     plugin.H5FDxhdf5_bytes_close.restype = None
     plugin.H5FDxhdf5_bytes_expect.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(Why)]
+    plugin.H5FDxhdf5_bytes_shown.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
+    plugin.H5FDxhdf5_bytes_shown.restype = None
     plugin.H5FDxhdf5_commit.argtypes = [hid_t]
     plugin.H5FDxhdf5_discard.argtypes = [hid_t, ctypes.c_uint]
     return plugin

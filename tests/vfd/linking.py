@@ -17,8 +17,8 @@ sys.path.insert(0, str(HERE.parent / "support"))
 import harness  # noqa: E402
 
 EXPORTS = ["H5Dxhdf5_prefetch", "H5FD_xhdf5_init", "H5FDxhdf5_bytes_close", "H5FDxhdf5_bytes_expect",
-           "H5FDxhdf5_bytes_open", "H5FDxhdf5_bytes_read", "H5FDxhdf5_bytes_size", "H5FDxhdf5_call_for",
-           "H5FDxhdf5_commit", "H5FDxhdf5_discard",
+           "H5FDxhdf5_bytes_open", "H5FDxhdf5_bytes_read", "H5FDxhdf5_bytes_shown", "H5FDxhdf5_bytes_size",
+           "H5FDxhdf5_call_for", "H5FDxhdf5_commit", "H5FDxhdf5_discard",
            "H5FDxhdf5_expect", "H5FDxhdf5_get_stats",
            "H5FDxhdf5_prefetch", "H5PLget_plugin_info", "H5PLget_plugin_type",
            "H5Pget_fapl_xhdf5", "H5Pset_fapl_xhdf5"]
