@@ -10,24 +10,20 @@
 
 #include "number.h"
 
-static int errno_of(int code)
+/* Of each code, by its number below zero, the name and the errno. */
+static const struct {
+    const char *name;
+    int sys_errno;
+} codes[] = {
+    {"XH_OK", 0}, {"XH_E_INVAL", EINVAL}, {"XH_E_NOMEM", ENOMEM}, {"XH_E_NOENT", ENOENT}, {"XH_E_ACCES", EACCES},
+    {"XH_E_CHANGED", ESTALE}, {"XH_E_NET", EIO}, {"XH_E_TLS", EPROTO}, {"XH_E_TIMEOUT", ETIMEDOUT},
+    {"XH_E_PROTO", EIO}, {"XH_E_STATUS", EIO}, {"XH_E_NOSPACE", ENOSPC}, {"XH_E_CANCELLED", ECANCELED},
+    {"XH_E_READONLY", EROFS}, {"XH_E_RANGE", ERANGE}, {"XH_E_SYS", EIO}, {"XH_E_INTR", EINTR},
+};
+
+static int is_code(int code)
 {
-    switch (code) {
-    case XH_OK: return 0;
-    case XH_E_INVAL: return EINVAL;
-    case XH_E_NOMEM: return ENOMEM;
-    case XH_E_NOENT: return ENOENT;
-    case XH_E_ACCES: return EACCES;
-    case XH_E_CHANGED: return ESTALE;
-    case XH_E_TLS: return EPROTO;
-    case XH_E_TIMEOUT: return ETIMEDOUT;
-    case XH_E_NOSPACE: return ENOSPC;
-    case XH_E_CANCELLED: return ECANCELED;
-    case XH_E_READONLY: return EROFS;
-    case XH_E_RANGE: return ERANGE;
-    case XH_E_INTR: return EINTR;
-    default: return EIO;
-    }
+    return code <= 0 && code > -(int)(sizeof codes / sizeof *codes);
 }
 
 size_t xh_utf8_length(const char *text)
@@ -71,7 +67,7 @@ int(xh_err_set)(struct xh_err *err, int code, int status, const char *fmt, ...)
         xh_text_plain(err->text);
         err->code = code;
         err->status = status;
-        err->sys_errno = errno_of(code);
+        err->sys_errno = is_code(code) ? codes[-code].sys_errno : EIO;
         err->directory = 0;
     }
     return code;
@@ -79,14 +75,7 @@ int(xh_err_set)(struct xh_err *err, int code, int status, const char *fmt, ...)
 
 const char *xh_err_name(int code)
 {
-    static const char *const names[] = {
-        "XH_OK", "XH_E_INVAL", "XH_E_NOMEM", "XH_E_NOENT", "XH_E_ACCES", "XH_E_CHANGED",
-        "XH_E_NET", "XH_E_TLS", "XH_E_TIMEOUT", "XH_E_PROTO", "XH_E_STATUS", "XH_E_NOSPACE",
-        "XH_E_CANCELLED", "XH_E_READONLY", "XH_E_RANGE", "XH_E_SYS",
-        "XH_E_INTR",
-    };
-    int i = -code;
-    return i >= 0 && i < (int)(sizeof names / sizeof *names) ? names[i] : "XH_E_?";
+    return is_code(code) ? codes[-code].name : "XH_E_?";
 }
 
 /* A URL behind its "://", taken apart as it stands. */
