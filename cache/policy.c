@@ -35,11 +35,6 @@
 #define LATE_LEAST_PAGES 256u
 #define SOON_NS 300000000u
 
-static uint64_t min64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* ---- what is kept in the shadow */
 
 int xh_policy_keeps_all(const struct xh_keeping *k)
@@ -75,10 +70,7 @@ size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *
 
 int xh_policy_keeps_told(const struct xh_range *r, size_t n)
 {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += r[i].len;
-    return n > 1 && bytes / n >= TOLD_LEAST_BYTES;
+    return n > 1 && xh_ranges_bytes(r, n) / n >= TOLD_LEAST_BYTES;
 }
 
 /* ---- when a stream begins */
@@ -113,13 +105,13 @@ int xh_policy_leaves(uint64_t step, uint64_t len, uint64_t ahead)
 int xh_policy_leads(const struct xh_leading *l)
 {
     uint64_t least = l->files > 1 && l->begins ? l->files * BESIDE_BYTES : XH_STREAM_LEAST_BYTES / 2;
-    return l->len >= min64(least, XH_STREAM_LEAST_BYTES / 2) && l->dataset && !l->hinted && !l->joint && l->young;
+    return l->len >= xh_min64(least, XH_STREAM_LEAST_BYTES / 2) && l->dataset && !l->hinted && !l->joint && l->young;
 }
 
 unsigned xh_policy_parts(const struct xh_following *f)
 {
-    uint64_t part = (min64(f->after, f->behind) + f->len) / f->connections;
-    part = f->most ? min64(part, f->most) : part;
+    uint64_t part = (xh_min64(f->after, f->behind) + f->len) / f->connections;
+    part = f->most ? xh_min64(part, f->most) : part;
     return (unsigned)(part ? (f->len - 1) / part + 1 : 1);
 }
 
@@ -141,12 +133,12 @@ uint64_t xh_policy_gives(uint64_t lacks, uint64_t trip_bytes)
 
 uint64_t xh_policy_most_ahead(uint64_t readahead_bytes, uint64_t private_bytes, uint64_t privates)
 {
-    return privates ? min64(readahead_bytes, private_bytes / 2 / privates) : readahead_bytes;
+    return privates ? xh_min64(readahead_bytes, private_bytes / 2 / privates) : readahead_bytes;
 }
 
 uint64_t xh_policy_guess_window(const struct xh_window *w)
 {
-    uint64_t most = min64(w->most / w->width, w->room);
+    uint64_t most = xh_min64(w->most / w->width, w->room);
     return most > w->hinted ? most - w->hinted : 0;
 }
 
@@ -157,7 +149,7 @@ uint64_t xh_policy_hint_window(uint64_t most)
 
 uint64_t xh_policy_joint_window(uint64_t window, uint64_t run, uint64_t len)
 {
-    return min64(window, run + len);
+    return xh_min64(window, run + len);
 }
 
 uint64_t xh_policy_spare_bytes(double rtt_ms)
@@ -170,7 +162,7 @@ uint64_t xh_policy_spare_bytes(double rtt_ms)
 int xh_policy_is_whole(const struct xh_opened *o)
 {
     unsigned trips = o->misses > WHOLE_TRIPS ? o->misses : WHOLE_TRIPS;
-    double young = XH_LINK_FIRST_BYTES * o->connections * (ldexp(1, (int)min64(trips, INT_MAX)) - 1);
+    double young = XH_LINK_FIRST_BYTES * o->connections * (ldexp(1, (int)xh_min64(trips, INT_MAX)) - 1);
     double second_bytes = o->second_bytes ? (double)o->second_bytes : XH_LINK_FAST_BYTES_PER_NS * 1e9;
     double soon = (trips * o->rtt_ms + WHOLE_SOON_MS) / 1e3 * second_bytes;
     return o->readahead && !o->imaged && o->size > 0 && o->size <= o->whole_file_bytes && o->size <= o->most_ahead &&

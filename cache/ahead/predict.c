@@ -17,16 +17,6 @@
 #define DOUBT_STEP 3
 #define DOUBT_MOST 8
 
-static uint64_t min64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t max64(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static int similar(uint64_t a, uint64_t b)
 {
     return a / 2 <= b && b / 2 <= a;
@@ -56,7 +46,7 @@ static enum xh_run_kind follows(const struct xh_predict_seq *p, struct xh_range 
 {
     const struct xh_range l = p->last;
     uint64_t end = r.off + r.len, last_end = l.off + l.len;
-    uint64_t slack = min64(SLACK_BYTES, min64(l.len, r.len));
+    uint64_t slack = xh_min64(SLACK_BYTES, xh_min64(l.len, r.len));
     int up = r.off > l.off && end > last_end, down = r.off < l.off && end < last_end;
     uint64_t gap = up && r.off > last_end ? r.off - last_end : down && l.off > end ? l.off - end : 0;
     if (l.len == 0)
@@ -89,7 +79,7 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
     if (kind == XH_RUN_STRIDE)
         p->ahead = p->kind == kind && p->ahead ? p->ahead - 1 : 0;
     else
-        p->ahead = p->kind == kind && !elsewhere ? max64(p->ahead, r.off + r.len) : r.off + r.len;
+        p->ahead = p->kind == kind && !elsewhere ? xh_max64(p->ahead, r.off + r.len) : r.off + r.len;
     if (kind == XH_RUN_NONE || p->last.len == 0 || begins(whole, r))
         p->first = r.off;
     p->kind = kind;
@@ -102,18 +92,18 @@ static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t most,
 {
     uint64_t end = p->last.off + p->last.len;
     uint64_t to = window > p->end - end ? p->end : end + window;
-    uint64_t used = most < 8 * REFILL_BYTES ? min64(window / 4 * 3, REFILL_BYTES) : window / 8;
+    uint64_t used = most < 8 * REFILL_BYTES ? xh_min64(window / 4 * 3, REFILL_BYTES) : window / 8;
     if (p->turn && window >= most && most < 2 * p->last.len) {
         /* Less than a read ahead is worth nothing: its reader waits a round trip all the same. So a whole one is asked
          * for; where the room is too small for one of each file, some files have theirs, and the others wait. */
-        to = min64(end + p->last.len, p->end);
+        to = xh_min64(end + p->last.len, p->end);
         used = 0;
         window = p->last.len;
     } else if (p->turn && window >= most && most > XH_PREDICT_TURNS) {
         /* It asks in its own turn: if all asked at once, the link would stand idle until they ask again. */
         uint64_t step = most / 2, shift = (p->turn - 1) * (step / XH_PREDICT_TURNS), far = end + window;
         far = far < shift ? 0 : (far - shift) / step * step + shift;
-        to = min64(far, p->end);
+        to = xh_min64(far, p->end);
         used = 0;
     }
     if (to <= p->ahead || (to < p->end && p->ahead - end > window - used))
@@ -127,8 +117,8 @@ static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t most,
 static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t least, struct xh_range *out)
 {
     int up = is_up(p->step);
-    uint64_t len = min64(min64(p->last.len, window), up ? p->step : -p->step);
-    uint64_t most = min64(window / len, XH_PREDICT_RANGES);
+    uint64_t len = xh_min64(xh_min64(p->last.len, window), up ? p->step : -p->step);
+    uint64_t most = xh_min64(window / len, XH_PREDICT_RANGES);
     size_t n = 0;
     if (p->ahead > most / 2)
         return 0;
@@ -155,11 +145,11 @@ size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_ran
     uint64_t least = within ? whole.off : 0;
     uint64_t times = r.len >= SURE_BYTES && p->bytes > r.len ? 16 : 2;
     int single = p->bytes <= r.len && whole.len && r.off > whole.off;
-    uint64_t most = single ? min64(max_window, SINGLE_BYTES) : max_window;
-    uint64_t window = min64(most, times * p->bytes) >> p->doubt;
+    uint64_t most = single ? xh_min64(max_window, SINGLE_BYTES) : max_window;
+    uint64_t window = xh_min64(most, times * p->bytes) >> p->doubt;
     p->end = within ? whole.off + whole.len : size;
     p->window = p->kind == XH_RUN_NONE ? 0 : window;
-    if (p->kind == XH_RUN_NONE || window == 0 || window < min64(most, r.len))
+    if (p->kind == XH_RUN_NONE || window == 0 || window < xh_min64(most, r.len))
         return 0;
     return p->kind == XH_RUN_UP ? ahead_up(p, window, max_window, out) : ahead_by_steps(p, window, least, out);
 }

@@ -20,11 +20,6 @@
 #define STRETCH_BYTES (1u << 20)
 #define PIECES_MOST 256
 
-static uint64_t min64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The first page from |p| on that the stage neither has nor awaits whole. */
 static uint64_t behind_staged(struct xh_file *f, uint64_t p)
 {
@@ -76,10 +71,7 @@ static size_t to_shadow(struct xh_file *f, const struct xh_range *r, size_t n, c
  * later, what the reader wants next would wait for them. */
 static int are_wide(const struct xh_file *f, const struct xh_range *r, size_t n)
 {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += r[i].len;
-    return xh_limits_wide(f, bytes, NULL) != 0;
+    return xh_limits_wide(f, xh_ranges_bytes(r, n), NULL) != 0;
 }
 
 /* Fetches to the shadow what is kept there, |wide| where it may be, and the rest to the stage. */
@@ -128,7 +120,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     if (seen > r.off || (p->leads && !wide))
         return seen;
     if (p->leads) /* no more than behind any read, as it all comes */
-        r.len = min64(r.len + p->window, stream_end - r.off);
+        r.len = xh_min64(r.len + p->window, stream_end - r.off);
     uint64_t step = r.len / PIECES_MOST / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES;
     size_t n = 0;
     for (uint64_t at = 0; at < r.len; at += step)

@@ -14,6 +14,16 @@ static inline uint64_t xh_page_up(uint64_t off)
     return off / XH_PAGE_BYTES + (off % XH_PAGE_BYTES != 0);
 }
 
+static inline uint64_t xh_min64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t xh_max64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 struct xh_range { /* [off, off+len) */
     uint64_t off, len;
 };
@@ -29,6 +39,15 @@ static inline uint64_t xh_extents_bytes(const struct xh_extent *ext, size_t n)
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += ext[i].len;
+    return sum;
+}
+
+/* Returns how many bytes |n| ranges have together. */
+static inline uint64_t xh_ranges_bytes(const struct xh_range *r, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += r[i].len;
     return sum;
 }
 

@@ -303,11 +303,6 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
 
 /* ---- what to fetch */
 
-static uint64_t min64(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int reads_data(const struct xh_metaindex *m)
 {
     return m->data_reads == READS_SURE;
@@ -322,7 +317,7 @@ static uint64_t window(const struct xh_metaindex *m, const struct xh_meta_limits
 {
     uint64_t spare = lim->spare_bytes / XH_PAGE_BYTES;
     uint64_t w = (spare > WINDOW_FIRST ? spare : WINDOW_FIRST) + WINDOW_GROWTH * m->used;
-    return min64(w, reads_data(m) ? DATA_WINDOW_MAX : WINDOW_MAX);
+    return xh_min64(w, reads_data(m) ? DATA_WINDOW_MAX : WINDOW_MAX);
 }
 
 /* Returns the pages of a node. In a file with pages of its own, whole pages of the file. */
@@ -335,7 +330,7 @@ static struct xh_range pages_of(const struct xh_metaindex *m, const struct node 
     uint64_t over = (end - from) % page;
     if (over)
         end += page - over;
-    return (struct xh_range){from, min64(end, m->format.size) - from};
+    return (struct xh_range){from, xh_min64(end, m->format.size) - from};
 }
 
 /* Marks |page| as requested. Returns 1 when it was not before. */
@@ -401,7 +396,7 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
                           struct xh_range *out, size_t room)
 {
     size_t n = 0, parses = 0;
-    uint64_t most = min64(window(m, lim), m->ahead + lim->most_bytes / XH_PAGE_BYTES);
+    uint64_t most = xh_min64(window(m, lim), m->ahead + lim->most_bytes / XH_PAGE_BYTES);
     struct node *i = m->place ? m->place : m->first;
     /* A reader that picks datasets or chunks may also pick earlier ones. */
     int around = (reads_data(m) || reads_index(m)) && m->place;

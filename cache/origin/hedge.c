@@ -72,24 +72,19 @@ static uint64_t bytes_left(const struct xh_exchange *x)
     return n;
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* How long any reply may be silent: far longer than each of the last ones was. */
 static uint64_t patience(const struct xh_peers *p, double rtt_ns)
 {
     int is_known = p->last[0].end_ns > 0;
-    uint64_t ns = larger(is_known ? QUIET_LEAST_NS : STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns));
+    uint64_t ns = xh_max64(is_known ? QUIET_LEAST_NS : STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns));
     for (unsigned i = 0; i < XH_PEERS; i++)
-        ns = larger(ns, FAR * p->last[i].quiet_ns);
+        ns = xh_max64(ns, FAR * p->last[i].quiet_ns);
     return ns;
 }
 
 uint64_t xh_hedge_stuck_ns(double rtt_ns)
 {
-    return larger(STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns));
+    return xh_max64(STUCK_LEAST_NS, (uint64_t)(FAR * rtt_ns));
 }
 
 void xh_hedge_judge(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now)
@@ -108,10 +103,10 @@ uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_excha
                         uint64_t now)
 {
     uint64_t limit = xh_hedge_stuck_ns(rtt_ns), drained = (uint64_t)(DRAIN_ROUND_TRIPS * rtt_ns);
-    uint64_t least = larger(limit << p->vain, FAR * x->quiet_ns);
+    uint64_t least = xh_max64(limit << p->vain, FAR * x->quiet_ns);
     if (heard_ns > p->heard_ns + limit)
         p->woke_ns = heard_ns;
-    p->heard_ns = larger(heard_ns, p->heard_ns);
+    p->heard_ns = xh_max64(heard_ns, p->heard_ns);
     if (!x->last_ns || now < x->last_ns)
         return limit; /* still being connected */
     uint64_t quiet = now - x->last_ns, awake = now > p->woke_ns ? now - p->woke_ns : 0;
@@ -167,11 +162,11 @@ uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_
     if (!x->last_ns || now < x->last_ns)
         return QUIET_LEAST_NS; /* still being connected */
     uint64_t limit = patience(p, rtt_ns), quiet = now - x->last_ns, age = now - x->sent_ns;
-    uint64_t silent = quiet < limit ? limit - quiet : larger(quiet / 2, XH_HEDGE_LOOK_NS);
+    uint64_t silent = quiet < limit ? limit - quiet : xh_max64(quiet / 2, XH_HEDGE_LOOK_NS);
     if (quiet >= limit && bytes_left(x) > 0)
         return 0;
-    uint64_t grown = larger(TRICKLE_LEAST_NS, (uint64_t)(TRICKLE_ROUND_TRIPS * rtt_ns));
-    uint64_t slow = age < grown ? grown - age : larger(age / 4, XH_HEDGE_LOOK_NS);
+    uint64_t grown = xh_max64(TRICKLE_LEAST_NS, (uint64_t)(TRICKLE_ROUND_TRIPS * rtt_ns));
+    uint64_t slow = age < grown ? grown - age : xh_max64(age / 4, XH_HEDGE_LOOK_NS);
     if (age >= grown && x->first_ns && trickles(p, x, now, limit))
         return 0;
     return silent < slow ? silent : slow;

@@ -142,14 +142,6 @@ static void *fetch(void *ctx)
     return NULL;
 }
 
-static uint64_t sum(const struct xh_range *r, size_t n)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += r[i].len;
-    return bytes;
-}
-
 /* Cuts off what lies behind the end of the file. Returns the number of ranges left. */
 static size_t clip(struct xh_range *r, size_t n, uint64_t size)
 {
@@ -164,7 +156,7 @@ static size_t clip(struct xh_range *r, size_t n, uint64_t size)
 static int fetch_raw(struct fetching *g, int quiet, struct xh_err *err)
 {
     pthread_t thread[2]; /* one is at its local work while the other waits */
-    const uint64_t bytes = sum(g->raw, g->n);
+    const uint64_t bytes = xh_ranges_bytes(g->raw, g->n);
     int began = 0, most = bytes > SMALL_BYTES ? (int)(sizeof thread / sizeof *thread) : 0;
     pthread_mutex_init(&g->lock, NULL);
     g->quiet = quiet;
@@ -222,7 +214,7 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
                   const struct xh_survey *s, int too_large)
 {
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
-    uint64_t wanted = sum(s->raw, s->nraw), budget, taken;
+    uint64_t wanted = xh_ranges_bytes(s->raw, s->nraw), budget, taken;
     struct stayed now = {0};
     struct xh_options place;
     const char *where = place_of(o, &place), *raise = place.on_disk ? "DISK_CACHE_BYTES" : "SHADOW_BUDGET_BYTES";
@@ -360,7 +352,7 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
         s.nraw = clip(s.raw, s.nraw, xh_cache_size(f));
         place_of(o, &place);
         xh_image_room(&place, &budget, &taken);
-        too_large = budget && sum(s.raw, s.nraw) > budget;
+        too_large = budget && xh_ranges_bytes(s.raw, s.nraw) > budget;
         struct fetching raw = {.f = f, .raw = s.raw, .n = s.nraw, .kind = XH_KIND_RAW};
         if (s.nraw && !too_large)
             rc = fetch_raw(&raw, !w->shows, &err);
