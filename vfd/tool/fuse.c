@@ -73,14 +73,17 @@ static struct work *begin(fuse_req_t req)
     return w;
 }
 
-/* The request, which the caller answers from now on; NULL: it was answered. */
-static fuse_req_t claim(struct xh_fuse *f, struct work *w)
+/* The request, which the caller answers from now on; NULL: it was answered, now with |failed|, an errno, if that is
+ * not 0. */
+static fuse_req_t claim(struct xh_fuse *f, struct work *w, int failed)
 {
     pthread_mutex_lock(&f->lock);
     fuse_req_t req = w->req;
     w->req = NULL;
     pthread_mutex_unlock(&f->lock);
-    return req;
+    if (req && failed)
+        fuse_reply_err(req, failed);
+    return failed ? NULL : req;
 }
 
 static void end(struct xh_fuse *f, struct work *w)
@@ -169,10 +172,8 @@ static void on_lookup(fuse_req_t req, fuse_ino_t directory, const char *name)
                                                                      : f->served->lookup(f->fs, directory, name, &a);
     const struct fuse_entry_param e = {
         .ino = a.node, .attr = stat_of(&a), .attr_timeout = ATTR_VALID_S, .entry_timeout = NAME_VALID_S};
-    fuse_req_t mine = claim(f, w);
-    if (mine && rc)
-        fuse_reply_err(mine, rc);
-    else if (rc == 0 && (!mine || fuse_reply_entry(mine, &e) != 0))
+    fuse_req_t mine = claim(f, w, rc);
+    if (rc == 0 && (!mine || fuse_reply_entry(mine, &e) != 0))
         f->served->forget(f->fs, a.node, 1);
     end(f, w);
 }
@@ -209,10 +210,8 @@ static void on_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
     int direct = 1, rc = (fi->flags & O_ACCMODE) != O_RDONLY ? EROFS : f->served->open(f->fs, node, &direct);
     out.direct_io = direct != 0;
     out.keep_cache = 1;
-    fuse_req_t mine = claim(f, w);
-    if (mine && rc)
-        fuse_reply_err(mine, rc);
-    else if (rc == 0 && (!mine || fuse_reply_open(mine, &out) != 0))
+    fuse_req_t mine = claim(f, w, rc);
+    if (rc == 0 && (!mine || fuse_reply_open(mine, &out) != 0))
         f->served->release(f->fs, node);
     end(f, w);
 }
@@ -239,10 +238,8 @@ static void on_read(fuse_req_t req, fuse_ino_t node, size_t len, off_t off, stru
     struct xh_fuse *f = fuse_of(req);
     struct work *w = begin(req);
     int rc = has_room(w, len) ? f->served->read(f->fs, node, (uint64_t)off, w->buf, &len) : ENOMEM;
-    fuse_req_t mine = claim(f, w);
-    if (mine && rc)
-        fuse_reply_err(mine, rc);
-    else if (mine)
+    fuse_req_t mine = claim(f, w, rc);
+    if (mine)
         fuse_reply_buf(mine, w->buf, len);
     end(f, w);
 }
@@ -262,10 +259,8 @@ static void on_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
     struct fuse_file_info out = *fi;
     out.fh = (uintptr_t)names;
     int rc = names ? f->served->list(f->fs, node, names) : ENOMEM;
-    fuse_req_t mine = claim(f, w);
-    if (mine && rc)
-        fuse_reply_err(mine, rc);
-    if (rc || !mine || fuse_reply_open(mine, &out) != 0)
+    fuse_req_t mine = claim(f, w, rc);
+    if (!mine || fuse_reply_open(mine, &out) != 0)
         drop(names);
     end(f, w);
 }
