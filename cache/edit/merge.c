@@ -289,17 +289,10 @@ static int look_at_metadata(struct xh_edit *e, uint64_t again, int (*look)(const
     return rc;
 }
 
+/* 1 when metadata names filters. Which data they belong to is not known. */
 static int look_for_filters(const uint8_t *p, size_t len, void *ctx)
 {
-    (void)ctx;
     return xh_filters_named(p, len);
-}
-
-/* Returns 1 when metadata that was read names filters, 0, or a negative code. Which data they belong to is not
- * known. */
-static int has_filters(struct xh_edit *e, struct xh_err *err)
-{
-    return look_at_metadata(e, XH_FILTERS_MESSAGE_MAX, look_for_filters, NULL, err);
 }
 
 /* ---- elements: a number that both writers changed must not become one of the bytes of both */
@@ -442,7 +435,8 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
             }
         }
         if (rc == 0 && !apply && changed == (OURS | THEIRS)) {
-            filters = filters < 0 ? has_filters(e, err) : filters;
+            if (filters < 0)
+                filters = look_at_metadata(e, XH_FILTERS_MESSAGE_MAX, look_for_filters, NULL, err);
             rc = filters > 0
                      ? conflict(e, err, "the same chunk was changed here, and may have a filter, as others in the file")
                      : filters;

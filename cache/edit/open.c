@@ -240,13 +240,10 @@ static int close_unsent(struct xh_edit *e, struct xh_err *err)
 int xh_edit_close(struct xh_edit *e, struct xh_err *err)
 {
     if (e->process != xh_process()) { /* the file stays the parent's, with its connections and local files */
-        xh_cache_close(e->file);
         xh_overlay_forsake(e->overlay);
-        xh_extents_free(&e->stale);
-        xh_extents_free(&e->pieces);
-        free(e->piece);
-        free(e->url);
-        free(e);
+        e->overlay = NULL;
+        e->dav = e->side = e->quick = NULL;
+        xh_edit_free(e, 1);
         return 0;
     }
     e->closing = 1;
