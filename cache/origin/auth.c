@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,29 @@ char *xh_auth_read(const char *path, int named, int private_, size_t *len, const
     xh_wipe_bytes(text, *len);
     errno = EPERM;
     return NULL;
+}
+
+/* ---- a token */
+
+struct xh_token *xh_token_new(void)
+{
+    struct xh_token *t = calloc(1, sizeof *t);
+    if (t)
+        atomic_init(&t->refs, 1);
+    return t;
+}
+
+void xh_token_note(struct xh_token *t, const char *fmt, ...)
+{
+    size_t used = strlen(t->note);
+    va_list ap;
+    if (used && used + 2 < sizeof t->note) {
+        memcpy(t->note + used, "; ", 3);
+        used += 2;
+    }
+    va_start(ap, fmt);
+    vsnprintf(t->note + used, sizeof t->note - used, fmt, ap);
+    va_end(ap);
 }
 
 /* ---- client certificate */

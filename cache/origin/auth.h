@@ -32,6 +32,12 @@ struct xh_token {
     char note[512]; /* "the token of BEARER_TOKEN_FILE (/path)", or where none was found; never the value */
 };
 
+/* A token without a value, to be filled. NULL without memory. */
+struct xh_token *xh_token_new(void);
+
+/* Appends to its note, behind "; " where that says something already. */
+void xh_token_note(struct xh_token *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Looks for a token: $BEARER_TOKEN, $BEARER_TOKEN_FILE, $XDG_RUNTIME_DIR/bt_u<uid>,
  * /tmp/bt_u<uid>; the first that is set decides. A file must be regular, at most 64 KiB,
  * and this user's (one named by BEARER_TOKEN_FILE may be root's). What is found but

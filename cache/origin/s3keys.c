@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,19 +203,6 @@ int xh_s3_settings_find(const struct xh_options *o, int files, struct xh_s3_sett
 }
 
 /* ---- keys */
-
-__attribute__((format(printf, 2, 3))) static void note(struct xh_token *t, const char *fmt, ...)
-{
-    size_t used = strlen(t->note);
-    va_list ap;
-    if (used && used + 2 < sizeof t->note) {
-        memcpy(t->note + used, "; ", 3);
-        used += 2;
-    }
-    va_start(ap, fmt);
-    vsnprintf(t->note + used, sizeof t->note - used, fmt, ap);
-    va_end(ap);
-}
 
 /* 1 when |s| may stand in a header. */
 static int is_plain(const char *s, size_t most)
@@ -466,16 +452,17 @@ static int take_section(struct xh_token *t, const char *text, const char *path, 
     if (has && session) {
         xh_profile_get(text, section, "aws_session_token", session, SESSION_MOST_BYTES + 1);
         why = take(t, id, secret, session);
-        note(t, "the key of [%.100s] in %.200s%s%s", section, path, why ? " " : "", why ? why : "");
+        xh_token_note(t, "the key of [%.100s] in %.200s%s%s", section, path, why ? " " : "", why ? why : "");
     } else if (xh_profile_get(text, section, "credential_process", command, sizeof command)) {
         why = take_printed(t, command, old);
-        note(t, "the key of the credential_process of [%.100s] in %.200s%s%s", section, path,
-             why ? ", which " : "", why ? why : "");
+        xh_token_note(t, "the key of the credential_process of [%.100s] in %.200s%s%s", section, path,
+                      why ? ", which " : "", why ? why : "");
         has = 1;
     } else if ((other = foreign_to_us(text, section)) != NULL) {
-        note(t, "[%.60s] in %.150s has %s, which is not read here: give it credential_process = aws configure "
-                "export-credentials --profile NAME",
-             section, path, other);
+        xh_token_note(t,
+                      "[%.60s] in %.150s has %s, which is not read here: give it credential_process = aws configure "
+                      "export-credentials --profile NAME",
+                      section, path, other);
     }
     explicit_bzero(secret, sizeof secret);
     xh_wipe(session);
@@ -488,12 +475,12 @@ static void take_metadata(struct xh_token *t, const struct xh_token *old)
     int container = xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") ||
                     xh_env_get(env, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
     if (!container && is_true(xh_env_get(env, "AWS_EC2_METADATA_DISABLED"))) {
-        note(t, "the metadata service is not asked, as AWS_EC2_METADATA_DISABLED says");
+        xh_token_note(t, "the metadata service is not asked, as AWS_EC2_METADATA_DISABLED says");
         return;
     }
     const char *why = take_printed(t, METADATA, old);
-    note(t, "the key of this %s's metadata service%s%s", container ? "container" : "machine", why ? ", which " : "",
-         why ? why : "");
+    xh_token_note(t, "the key of this %s's metadata service%s%s", container ? "container" : "machine",
+                  why ? ", which " : "", why ? why : "");
 }
 
 static void take_profile(struct xh_token *t, const struct xh_token *old)
@@ -507,14 +494,14 @@ static void take_profile(struct xh_token *t, const struct xh_token *old)
     if (!done && config)
         done = take_section(t, config, s->config, section, old);
     if (why_credentials)
-        note(t, "%.200s %s", s->credentials, why_credentials);
+        xh_token_note(t, "%.200s %s", s->credentials, why_credentials);
     if (why_config)
-        note(t, "%.200s %s", s->config, why_config);
+        xh_token_note(t, "%.200s %s", s->config, why_config);
     if (!done && s->fetch && !s->named)
         take_metadata(t, old);
     if (!t->value && !t->note[0])
-        note(t, "AWS_ACCESS_KEY_ID is not set, and there is no key of the profile %.100s in %.150s", s->profile,
-             s->credentials ? s->credentials : "~/.aws/credentials");
+        xh_token_note(t, "AWS_ACCESS_KEY_ID is not set, and there is no key of the profile %.100s in %.150s",
+                      s->profile, s->credentials ? s->credentials : "~/.aws/credentials");
     xh_wipe(credentials);
     xh_wipe(config);
 }
@@ -568,13 +555,11 @@ static struct xh_s3_source *source_of(const struct xh_options *o, xh_s3_fetch *f
 
 static struct xh_token *token_new(void)
 {
-    struct xh_token *t = calloc(1, sizeof *t);
-    if (!t || !(t->s3 = calloc(1, sizeof *t->s3))) {
-        free(t);
-        return NULL;
-    }
-    atomic_init(&t->refs, 1);
-    return t;
+    struct xh_token *t = xh_token_new();
+    if (t && (t->s3 = calloc(1, sizeof *t->s3)))
+        return t;
+    free(t);
+    return NULL;
 }
 
 int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, xh_s3_fetch *fetch,
@@ -587,17 +572,17 @@ int xh_s3_keys_find(const struct xh_options *o, const struct xh_s3_settings *s, 
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a key");
     *out = t;
     if (s->unsigned_) {
-        note(t, "AWS_NO_SIGN_REQUEST, or the option aws_no_sign_request, says that none is to be used");
+        xh_token_note(t, "AWS_NO_SIGN_REQUEST, or the option aws_no_sign_request, says that none is to be used");
     } else if (o->aws_access_key_id[0] || o->aws_secret_access_key[0]) {
         why = take(t, o->aws_access_key_id, o->aws_secret_access_key, o->aws_session_token);
-        note(t, "the key of the option aws_access_key_id%s%s", why ? " " : "", why ? why : "");
+        xh_token_note(t, "the key of the option aws_access_key_id%s%s", why ? " " : "", why ? why : "");
     } else if (!o->aws_profile[0] && (id || secret)) {
         why = take(t, id, secret, xh_env_get(o->env, "AWS_SESSION_TOKEN"));
-        note(t, "the key of AWS_ACCESS_KEY_ID%s%s", why ? " " : "", why ? why : "");
+        xh_token_note(t, "the key of AWS_ACCESS_KEY_ID%s%s", why ? " " : "", why ? why : "");
     } else if ((t->s3->source = source_of(o, fetch)) != NULL) {
         take_profile(t, NULL);
     } else {
-        note(t, "no memory to look for a key");
+        xh_token_note(t, "no memory to look for a key");
     }
     return 0;
 }

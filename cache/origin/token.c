@@ -5,7 +5,6 @@
 #include "login.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,15 +77,6 @@ void xh_token_describe(const struct xh_token *t, long long now, char *out, size_
 
 /* ---- where it is looked for */
 
-__attribute__((format(printf, 2, 3))) static void note_add(struct xh_token *t, const char *fmt, ...)
-{
-    size_t used = strlen(t->note);
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(t->note + used, sizeof t->note - used, fmt, ap);
-    va_end(ap);
-}
-
 /* Says once that no token is sent, and why: what is found and cannot be one, the user believes to be sent. */
 static void tell_once(const char *what, const char *why)
 {
@@ -132,7 +122,7 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
         tell_once(path, why);
     xh_wipe_bytes(text, n);
     if (why) {
-        note_add(t, source[0] ? "%s%s (%s): %s" : "%s%s%s: %s", t->note[0] ? "; " : "", source, path, why);
+        xh_token_note(t, source[0] ? "%s (%s): %s" : "%s%s: %s", source, path, why);
         return named;
     }
     snprintf(t->note, sizeof t->note, source[0] ? "the token of %s (%s)" : "the token of %s%s", source, path);
@@ -146,7 +136,7 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
 static void take_variable(struct xh_token *t, const char *name, const char *v)
 {
     const char *why = take_value(t, v, strlen(v));
-    note_add(t, why ? "%s%s %s" : "%s%s", why ? "" : "the token of ", name, why);
+    xh_token_note(t, why ? "%s%s %s" : "%s%s", why ? "" : "the token of ", name, why);
     if (why)
         tell_once(name, why);
 }
@@ -154,12 +144,11 @@ static void take_variable(struct xh_token *t, const char *name, const char *v)
 int xh_token_of_earthdata(const struct xh_env *env, const char *server, struct xh_token **out, struct xh_err *err)
 {
     const char *v = xh_login_is_earthdata(server) ? xh_env_get(env, "EARTHDATA_TOKEN") : NULL;
-    struct xh_token *t = v ? calloc(1, sizeof *t) : NULL;
+    struct xh_token *t = v ? xh_token_new() : NULL;
     if (!v)
         return 0;
     if (!t)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a token");
-    atomic_init(&t->refs, 1);
     t->earthdata = 1;
     take_variable(t, "EARTHDATA_TOKEN", v);
     *out = t;
@@ -168,12 +157,11 @@ int xh_token_of_earthdata(const struct xh_env *env, const char *server, struct x
 
 int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err *err)
 {
-    struct xh_token *t = calloc(1, sizeof *t);
+    struct xh_token *t = xh_token_new();
     char path[XH_AUTH_PATH_BYTES];
     const char *v;
     if (!t)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a token");
-    atomic_init(&t->refs, 1);
     *out = t;
     if ((v = xh_env_get(env, "BEARER_TOKEN")) != NULL) {
         take_variable(t, "BEARER_TOKEN", v);
@@ -183,7 +171,7 @@ int xh_token_find(const struct xh_env *env, struct xh_token **out, struct xh_err
         take_file(t, v, "BEARER_TOKEN_FILE", 1);
         return 0;
     }
-    note_add(t, "BEARER_TOKEN and BEARER_TOKEN_FILE are not set");
+    xh_token_note(t, "BEARER_TOKEN and BEARER_TOKEN_FILE are not set");
     if ((v = xh_env_get(env, "XDG_RUNTIME_DIR")) != NULL) {
         snprintf(path, sizeof path, "%s/bt_u%u", v, (unsigned)geteuid());
         if (take_file(t, path, "XDG_RUNTIME_DIR", 0))
@@ -200,10 +188,9 @@ enum xh_again xh_token_again(const struct xh_token *old, uint64_t since_ns, stru
         return xh_s3_keys_again(old, since_ns, out);
     if (!old || !old->file)
         return XH_AGAIN_NOTHING;
-    struct xh_token *t = calloc(1, sizeof *t);
+    struct xh_token *t = xh_token_new();
     if (!t)
         return XH_AGAIN_NOTHING;
-    atomic_init(&t->refs, 1);
     take_file(t, old->file, old->source, old->named);
     if (!t->file) /* it cannot be read now: perhaps next time */
         t->file = strdup(old->file);
