@@ -181,7 +181,7 @@ void xh_cert_find(const struct xh_env *env, struct xh_cert *out)
 
 int xh_auth_listed(const char *hosts, const char *server)
 {
-    const char *host = strstr(server, "://") + 3; /* "https://name:port" */
+    const char *host = xh_url_host(server); /* "https://name:port" */
     size_t whole = strlen(host), name = (size_t)(strrchr(host, ':') - host);
     for (const char *p = hosts; *(p += strspn(p, " \t;")); p += strcspn(p, " \t;")) {
         size_t n = strcspn(p, " \t;");

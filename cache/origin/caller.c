@@ -19,7 +19,7 @@ static int is_at(const struct xh_url *u, const char *endpoint, int virtual)
     struct xh_url *e = NULL;
     if (!*endpoint || xh_url_parse(endpoint, &e, NULL) != 0)
         return 0;
-    const char *host = strstr(u->server, "://") + 3, *its = strstr(e->server, "://") + 3;
+    const char *host = xh_url_host(u->server), *its = xh_url_host(e->server);
     size_t n = strlen(host), k = strlen(its);
     int below = virtual && n > k + 1 && host[n - k - 1] == '.' && strcmp(host + n - k, its) == 0;
     int same = u->https == e->https && (strcmp(host, its) == 0 || below);
@@ -99,10 +99,7 @@ static int take_login(struct xh_caller *c, struct xh_url *u, struct xh_err *err)
     char host[256];
     if (u->user || u->ticket || !c->o->netrc || !xh_caller_trusts(c, u))
         return 0;
-    const char *from = strstr(u->server, "://") + 3;
-    size_t n = (size_t)(strrchr(from, ':') - from);
-    int brackets = *from == '[';
-    snprintf(host, sizeof host, "%.*s", (int)n - 2 * brackets, from + brackets);
+    xh_url_host_name(u, host, sizeof host);
     c->login = "the user name and password of the netrc file";
     int rc = xh_netrc_find(c->o->env, host, 1, &u->user, &u->password, err);
     return rc < 0 ? rc : 0;

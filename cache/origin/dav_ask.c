@@ -137,8 +137,8 @@ static int only_reads(const char *method)
 /* "Destination: https://host/path": at the server that |to| is of. NULL without memory. */
 static char *destination_line(const struct xh_dav *d, const struct xh_url *to, const char *suffix)
 {
-    const char *path = strchr(strstr(d->url->text, "://") + 3, '/');
-    const char *host = strstr(to->text, "://") + 3;
+    const char *path = strchr(xh_url_host(d->url->text), '/');
+    const char *host = xh_url_host(to->text);
     char *line = NULL;
     if (asprintf(&line, "Destination: https://%.*s%s%s", (int)strcspn(host, "/"), host, path ? path : "/", suffix) < 0)
         return NULL;
@@ -430,7 +430,7 @@ int xh_dav_web_page(const struct xh_dav *d, const struct xh_dav_asked *a, const 
     return xh_err_set(err, XH_E_ACCES, d->reply.status,
                       "%.200s: in answer to %s came a web page, from %.100s: the server wants a login. Set "
                       "BEARER_TOKEN_FILE to a file with a token that may write there",
-                      d->url->shown, a->method, strstr(from->server, "://") + 3);
+                      d->url->shown, a->method, xh_url_host(from->server));
 }
 
 int xh_dav_is_directory(const struct xh_dav *d, int status, struct xh_err *err)

@@ -45,7 +45,7 @@ static void add_request(const struct xh_dav *d, const struct xh_dav_asked *a, st
 {
     struct xh_dav_lines lines;
     struct xh_send send = {0};
-    const char *host = strstr(d->url->text, "://") + 3, *path = strchr(host, '/');
+    const char *host = xh_url_host(d->url->text), *path = strchr(host, '/');
     t->bad |= xh_dav_lines(d, a, d->url, &lines);
     xh_caller_send(&d->caller, d->caller.token, d->url, &send);
     add(t, a->method, strlen(a->method));
@@ -107,7 +107,7 @@ int xh_dav_begin_quick(struct xh_dav *d)
     const struct xh_proxy *proxy = xh_proxy_for(&d->caller.proxies, d->url);
     struct xh_piece_reply *r = calloc(1, sizeof *r);
     int good = 0;
-    if (!r || !strchr(strstr(d->url->text, "://") + 3, '/') || d->by_propfind || d->makes_dirs || d->redirected ||
+    if (!r || !strchr(xh_url_host(d->url->text), '/') || d->by_propfind || d->makes_dirs || d->redirected ||
         (proxy && proxy->user) || xh_dav_wait(d, d->url, &ignored))
         goto out;
     if (!d->quick) {

@@ -15,15 +15,9 @@
 #define BLANKS     " \t;"
 #define HTTPS_PORT 443
 
-/* "host:port" of |server|. */
-static const char *authority_of(const char *server)
-{
-    return strstr(server, "://") + 3;
-}
-
 int xh_login_is_host(const char *hosts, const char *server)
 {
-    const char *host = authority_of(server);
+    const char *host = xh_url_host(server);
     size_t whole = strlen(host), name = (size_t)(strrchr(host, ':') - host);
     int usual = strtoul(host + name + 1, NULL, 10) == HTTPS_PORT;
     for (const char *p = hosts; *(p += strspn(p, BLANKS)); p += strcspn(p, BLANKS)) {

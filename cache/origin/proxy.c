@@ -158,12 +158,9 @@ const struct xh_proxy *xh_proxy_for(const struct xh_proxies *p, const struct xh_
 {
     char host[260];
     const struct xh_proxy *x = &p->of[u->https];
-    const char *from = strstr(u->server, "://") + 3;
-    size_t n = (size_t)(strrchr(from, ':') - from);
-    int brackets = *from == '[';
     if (!x->why && !x->text[0])
         return NULL;
-    snprintf(host, sizeof host, "%.*s", (int)n - 2 * brackets, from + brackets);
+    xh_url_host_name(u, host, sizeof host);
     return xh_proxy_excepts(p->except, host) ? NULL : x;
 }
 

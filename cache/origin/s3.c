@@ -251,7 +251,7 @@ static int read_labels(struct xh_s3_place *out, const char *host, size_t n)
 int xh_s3_place(const struct xh_url *u, struct xh_s3_place *out)
 {
     static const char domain[] = ".amazonaws.com", cn[] = ".cn";
-    const char *host = strstr(u->server, "://") + 3, *path = strchr(strstr(u->text, "://") + 3, '/');
+    const char *host = xh_url_host(u->server), *path = strchr(xh_url_host(u->text), '/');
     size_t n = (size_t)(strrchr(host, ':') - host), d = sizeof domain - 1;
     memset(out, 0, sizeof *out);
     if (n > 3 && memcmp(host + n - 3, cn, 3) == 0) {
@@ -295,7 +295,7 @@ static int has_dots(const char *p)
 
 int xh_s3_take(struct xh_url *u, const char *region, struct xh_err *err)
 {
-    const char *path = strchr(strstr(u->text, "://") + 3, '/');
+    const char *path = strchr(xh_url_host(u->text), '/');
     size_t before = (size_t)(path - u->text), n = strcspn(path, "?");
     char *copy = strdup(region), *text = malloc(before + 3 * n + strlen(path + n) + 1);
     if (!copy || !text) {

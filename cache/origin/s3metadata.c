@@ -51,7 +51,7 @@ static struct xh_url *url_of(const char *base, const char *path, const char **wh
     free(text);
     if (rc != 0)
         return NULL;
-    const char *from = strstr(u->server, "://") + 3;
+    const char *from = xh_url_host(u->server);
     int n = (int)(strrchr(from, ':') - from), good = !u->https && n < (int)sizeof host;
     snprintf(host, sizeof host, "%.*s", n, from);
     if (good && is_near(host))

@@ -131,11 +131,6 @@ static void take_description(const struct xh_exchange *x, char *out, size_t size
     take_words(end ? p + 1 : NULL, end, out, size);
 }
 
-static const char *host_of(const struct xh_url *u)
-{
-    return strstr(u->server, "://") + 3;
-}
-
 /* 1 when the login host speaks of an application that the user has not approved. */
 static int wants_approval(const struct xh_exchange *x)
 {
@@ -145,7 +140,7 @@ static int wants_approval(const struct xh_exchange *x)
 int xh_sentence_login(const struct xh_attempt *a, char why[XH_LOGIN_WHY_BYTES])
 {
     const struct xh_exchange *x = a->x;
-    const char *host = host_of(x->url);
+    const char *host = xh_url_host(x->url->server);
     char says[TITLE_BYTES], quoted[TITLE_BYTES + 24] = "";
     int approve = wants_approval(x), status = x->reply.status;
     take_description(x, says, sizeof says);
@@ -176,7 +171,7 @@ void xh_sentence_login_again(const struct xh_url *to, char why[XH_LOGIN_WHY_BYTE
     snprintf(why, XH_LOGIN_WHY_BYTES,
              "the login at %.100s failed: behind it the server asks for a login again, a loop: it does not take what "
              "the login brings, or its cookie is for another host. If a browser can open the URL, tell the operator",
-             host_of(to));
+             xh_url_host(to->server));
 }
 
 void xh_sentence_login_back(const struct xh_attempt *a, char why[XH_LOGIN_WHY_BYTES])
@@ -186,7 +181,7 @@ void xh_sentence_login_back(const struct xh_attempt *a, char why[XH_LOGIN_WHY_BY
     snprintf(why, XH_LOGIN_WHY_BYTES,
              "the login%s%.100s failed: it sent us back%s%s, and the server answered with status %d%s. Open the URL in "
              "a browser once, or approve the application in your profile there",
-             a->leads ? " at " : "", a->leads ? strstr(a->leads, "://") + 3 : "", error ? " with error=" : "",
+             a->leads ? " at " : "", a->leads ? xh_url_host(a->leads) : "", error ? " with error=" : "",
              error ? error : "", x->reply.status, x->reply.html ? " and a web page" : "");
 }
 
@@ -194,7 +189,7 @@ int xh_sentence_no_login(const struct xh_attempt *a, const struct xh_url *to, st
 {
     const struct xh_exchange *x = a->x;
     const struct xh_token *t = x->token;
-    const char *host = host_of(to);
+    const char *host = xh_url_host(to->server);
     char sent[480] = "", name[256];
     snprintf(name, sizeof name, "%.*s", (int)(strrchr(host, ':') - host), host);
     if (!a->first->https)
@@ -228,7 +223,7 @@ int xh_sentence_nothing(const struct xh_attempt *a, struct xh_err *err)
     return xh_sentence(a, err, XH_E_PROTO, x->reply.status,
                        "the server sent nothing: status %d, no length, %s%s, no byte, from %.100s, also after %" PRIu64
                        " retries. That is no file",
-                       x->reply.status, type[0] ? "type " : "no type", type, strstr(x->url->server, "://") + 3,
+                       x->reply.status, type[0] ? "type " : "no type", type, xh_url_host(x->url->server),
                        x->options->retries);
 }
 
@@ -277,7 +272,7 @@ int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)
     take_title(x, title, sizeof title);
     if (title[0])
         snprintf(quoted, sizeof quoted, " \"%s\"", title);
-    const char *host = strstr(x->url->server, "://") + 3;
+    const char *host = xh_url_host(x->url->server);
     if (is_listing(a, title))
         return is_directory(
             err, xh_sentence(
@@ -353,7 +348,7 @@ int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_er
                            "it is not asked: not the program but a file or a redirect names %.100s, whose address is "
                            "link-local, where metadata services of clouds are. If it may be read, name its host in "
                            "XHDF5_CREDENTIAL_HOSTS",
-                           strstr(x->url->server, "://") + 3);
+                           xh_url_host(x->url->server));
     case XH_NET_EXITING: return xh_sentence(a, err, XH_E_SYS, 0, "the process is exiting");
     default:
         return xh_sentence(a, err, XH_E_NET, x->reply.status, "the connection broke off, also after %u retries (%s)%s",

@@ -283,7 +283,7 @@ static int has_scheme(const char *s)
 
 static const char *path_of(const char *text)
 {
-    return strchr(strstr(text, "://") + 3, '/');
+    return strchr(xh_url_host(text), '/');
 }
 
 /* Makes the absolute text of |ref|. One that names a server stays as it is: xh_url_parse judges the name, and the rest
@@ -343,6 +343,13 @@ int xh_url_resolve(const struct xh_url *base, const char *location, struct xh_ur
     }
     *out = u;
     return 0;
+}
+
+void xh_url_host_name(const struct xh_url *u, char *out, size_t size)
+{
+    const char *host = xh_url_host(u->server);
+    int brackets = *host == '[';
+    snprintf(out, size, "%.*s", (int)(strrchr(host, ':') - host) - 2 * brackets, host + brackets);
 }
 
 int xh_url_same_server(const struct xh_url *a, const struct xh_url *b)

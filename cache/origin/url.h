@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 
@@ -49,6 +50,15 @@ const char *xh_url_authority(const char *s, unsigned default_port, struct xh_aut
 /* Copies name and password out of |info|, percent-decoded. Returns 0, or -1 without memory or with a control character
  * in one. Owns: the caller frees both, also after a failure. */
 int xh_url_login(const char *info, size_t len, char **user, char **password);
+
+/* The host's name of |url|, which has a scheme, and all that follows it. */
+static inline const char *xh_url_host(const char *url)
+{
+    return strstr(url, "://") + 3;
+}
+
+/* Copies the host's name alone: an address without its brackets. What does not fit is cut off. */
+void xh_url_host_name(const struct xh_url *u, char *out, size_t size);
 
 /* 1 when scheme, host and port are the same: the only place a credential may go to. */
 int xh_url_same_server(const struct xh_url *a, const struct xh_url *b);

@@ -179,7 +179,7 @@ static enum xh_next changed(const struct xh_attempt *a, struct xh_verdict *v, in
         return FAIL(XH_E_CHANGED, status,
                     "the file was changed on the server while it was open (%s), or something else comes in its place: "
                     "a reply, %s, from %.100s. Close and open it again",
-                    how, xh_sentence_came(&x->reply, came, sizeof came), strstr(x->url->server, "://") + 3);
+                    how, xh_sentence_came(&x->reply, came, sizeof came), xh_url_host(x->url->server));
     return FAIL(XH_E_CHANGED, status,
                 "the file was changed on the server while it was open (%s). Close and open it again", how);
 }

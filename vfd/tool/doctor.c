@@ -222,7 +222,7 @@ static int examine(struct doctor *d)
 /* Splits "https://host:port". Returns 0 or -1. */
 static int split(struct doctor *d)
 {
-    const char *host = strstr(d->named->server, "://") + 3, *colon = strrchr(host, ':');
+    const char *host = xh_url_host(d->named->server), *colon = strrchr(host, ':');
     size_t n = (size_t)(colon - host);
     if (host[0] == '[') {
         host++;

@@ -221,7 +221,7 @@ enum xh_state xh_doctor_credentials(struct doctor *d)
 static enum xh_state to_login(struct doctor *d, const struct xh_url *next)
 {
     struct xh_report *r = &d->report;
-    const char *host = strstr(next->server, "://") + 3;
+    const char *host = xh_url_host(next->server);
     int known = xh_caller_login(&d->caller, next) != NULL;
     xh_report_say(r, "to a login at %s%s", host, known ? ", for which the netrc file has a name and a password" : "");
     xh_report_text(r, "login", next->server);
