@@ -362,7 +362,8 @@ static int echoes(const struct xh_dav *d, const char *said)
 
 static int refused(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *err)
 {
-    int status = d->reply.status;
+    int status = d->reply.status, code = XH_E_STATUS;
+    const char *name = "", *what = "";
     char tells[300] = "";
     /* lighttpd, and whatever else has files but no WebDAV, looks for a directory before it looks at the method. */
     static const char nowhere[] = ", as where there is no such directory, or nothing may be written";
@@ -370,15 +371,12 @@ static int refused(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err
     int full = strstr(said, "no space") || strstr(said, "No space") || strstr(said, "quota");
     if (echoes(d, said))
         said = "";
-    const char *colon = *said ? ": " : "";
-    if (status == 404 || status == 410)
-        return xh_err_set(err, XH_E_NOENT, status, "%.200s: %d Not Found at %s%s%s%.160s", d->url->shown, status,
-                          a->method, strcmp(a->method, "MKCOL") == 0 ? nowhere : "", colon, said);
     if ((status == 401 || status == 403) && d->o.namer.by_file && !d->url->user &&
         !xh_caller_trusts(&d->caller, d->url)) {
-        char what[32];
-        snprintf(what, sizeof what, "%d at %s", status, a->method);
-        return xh_err_set(err, XH_E_ACCES, status, "%.200s: " XH_AUTH_WITHHELD, d->url->shown, what, d->o.namer.parent);
+        char refusal[32];
+        snprintf(refusal, sizeof refusal, "%d at %s", status, a->method);
+        return xh_err_set(err, XH_E_ACCES, status, "%.200s: " XH_AUTH_WITHHELD, d->url->shown, refusal,
+                          d->o.namer.parent);
     }
     if (status == 401 || status == 403) {
         if (d->caller.token && d->caller.token->value)
@@ -392,25 +390,23 @@ static int refused(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err
                                                         : "a client without a token",
             tells);
     }
-    if (status == 413 || status == 507)
-        return xh_err_set(err, XH_E_NOSPACE, status, "%.200s: %d at %s: %s%s%.160s", d->url->shown, status, a->method,
-                          status == 413 ? "the server does not take so large a file (nginx: client_max_body_size)"
-                                        : "there is no room at the server",
-                          colon, said);
-    if (status == 409 && strcmp(a->method, "MKCOL") == 0) /* RFC 4918, 9.3.1 */
-        return xh_err_set(err, XH_E_NOENT, status,
-                          "%.200s: 409 Conflict at MKCOL: the directory of the file does not exist there. Make it, "
-                          "and send the file again%s%.160s",
-                          d->url->shown, colon, said);
-    if (status == 405 || status == 501)
-        return xh_err_set(err, XH_E_STATUS, status,
-                          "%.200s: %d at %s: the server does not do it there (nginx: dav_methods)%s%.160s",
-                          d->url->shown, status, a->method, colon, said);
-    if (full)
-        return xh_err_set(err, XH_E_NOSPACE, status, "%.200s: %d at %s: there is no room at the server%s%.160s",
-                          d->url->shown, status, a->method, colon, said);
-    return xh_err_set(err, XH_E_STATUS, status, "%.200s: %d at %s%s%.160s", d->url->shown, status, a->method, colon,
-                      said);
+    if (status == 404 || status == 410) {
+        code = XH_E_NOENT;
+        name = " Not Found";
+        what = strcmp(a->method, "MKCOL") == 0 ? nowhere : "";
+    } else if (status == 409 && strcmp(a->method, "MKCOL") == 0) { /* RFC 4918, 9.3.1 */
+        code = XH_E_NOENT;
+        name = " Conflict";
+        what = ": the directory of the file does not exist there. Make it, and send the file again";
+    } else if (status == 405 || status == 501) {
+        what = ": the server does not do it there (nginx: dav_methods)";
+    } else if (status == 413 || status == 507 || (full && status != 405 && status != 501)) {
+        code = XH_E_NOSPACE;
+        what = status == 413 ? ": the server does not take so large a file (nginx: client_max_body_size)"
+                             : ": there is no room at the server";
+    }
+    return xh_err_set(err, code, status, "%.200s: %d%s at %s%s%s%.160s", d->url->shown, status, name, a->method, what,
+                      *said ? ": " : "", said);
 }
 
 /* A token that was renewed since: looked for once. Of S3, where another thread may have to look, nothing is written. */
