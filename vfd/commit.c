@@ -1,6 +1,7 @@
 /* Calls of a program on an open file: H5FDxhdf5_commit, H5FDxhdf5_discard, H5FDxhdf5_get_stats. See xhdf5.h. */
 #include <stdio.h>
 
+#include "../cache/cache.h"
 #include "../cache/watch/stats.h"
 #include "h5err.h"
 #include "remote.h"
@@ -12,7 +13,7 @@
 static int refuse_parts(struct xh_h5 *h5, hid_t file_id, const char *call)
 {
     char name[16] = "";
-    if (h5->H5Fget_name(file_id, name, sizeof name) <= 0 || !xh_remote_is_url(name))
+    if (h5->H5Fget_name(file_id, name, sizeof name) <= 0 || !xh_cache_is_url(name))
         return 0;
     return xh_fail_api(h5, XH_E_INVAL,
                        "%s: another driver of HDF5's (family) has the file open, in parts: what is written to them is "

@@ -419,11 +419,6 @@ struct xh_file *xh_remote_cache(const struct xh_remote *r)
     return r->file;
 }
 
-int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err)
-{
-    return xh_cache_tell(r->file, told, len, err);
-}
-
 /* HDF5 has forgotten the file when it calls this. A failure to send is also printed on standard error, because many
  * programs do not check what H5Fclose returns. */
 static int close_edit(struct xh_remote *r)

@@ -62,9 +62,6 @@ const struct xh_namer *xh_remote_namer(const struct xh_remote *r);
 /* The file's part of the cache; NULL for a file that is written, or could not be opened. Owns: |r|. */
 struct xh_file *xh_remote_cache(const struct xh_remote *r);
 
-/* Packs what opening |r| learned, for the job's other processes. Arguments and results as for xh_cache_tell. */
-int xh_remote_tell(struct xh_remote *r, void **told, size_t *len, struct xh_err *err);
-
 /* Closes |r|. For a file that is read, never fails and sends nothing; a file that was written is sent. Returns 0, or
  * -1, error pushed; |r| is freed in any case. */
 int xh_remote_close(struct xh_remote *r);

@@ -100,7 +100,8 @@ struct news {
 static void ask(struct xh_h5 *h5, const char *url, hid_t fapl, struct xh_remote **r, struct news *news, void **told)
 {
     size_t len = 0;
-    if (xh_remote_open(h5, url, fapl, NULL, r, &news->err) == 0 && xh_remote_tell(*r, told, &len, &news->err)) {
+    if (xh_remote_open(h5, url, fapl, NULL, r, &news->err) == 0 &&
+        xh_cache_tell(xh_remote_cache(*r), told, &len, &news->err)) {
         xh_remote_close(*r);
         *r = NULL;
     }

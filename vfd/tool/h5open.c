@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../inside.h"
 #include "../xhdf5.h"
 
 /* Keeps the first entry that was pushed; it names the cause, in the driver's words if the driver failed. */
@@ -62,11 +61,6 @@ int xh_h5_expect(const char *url, const struct xh_options *o)
     int will = fapl >= 0 && H5FDxhdf5_expect(url, fapl) > 0;
     xh_h5_close(fapl);
     return will;
-}
-
-struct xh_file *xh_h5_cache(hid_t file)
-{
-    return xh_inside_cache(file);
 }
 
 void xh_h5_close(hid_t id)

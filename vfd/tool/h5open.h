@@ -16,9 +16,6 @@ int xh_h5_open(const char *url, const struct xh_options *o, hid_t *out, struct x
  * it cannot be. Never fails. */
 int xh_h5_expect(const char *url, const struct xh_options *o);
 
-/* Returns the cache's part of the open |file|, or NULL. Owns: |file|. */
-struct xh_file *xh_h5_cache(hid_t file);
-
 /* Sets |err| to "|what|: " and the first cause on HDF5's error stack. Returns |code|. */
 int xh_h5_error(struct xh_err *err, int code, const char *what);
 

@@ -13,6 +13,7 @@
 
 #include "../../cache/base/table.h"
 #include "../../cache/shadow/shadow.h"
+#include "../inside.h"
 #include "h5open.h"
 
 #define VALUE_MOST_BYTES (16u << 20) /* of an attribute, or of a piece of a dataset of variable length */
@@ -262,7 +263,7 @@ int xh_survey_walk(struct xh_survey *s, const char *url, const struct xh_options
         if (w.nomem)
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory: %s has too many chunks", shown);
         s->nraw = xh_ranges_join(s->raw, s->nraw, 0);
-        struct xh_file *f = rc == 0 && s->walked ? xh_h5_cache(w.file) : NULL;
+        struct xh_file *f = rc == 0 && s->walked ? xh_inside_cache(w.file) : NULL;
         if (f)
             rc = s->walked(s->ctx, s, f, err);
         H5Fclose(w.file);
