@@ -253,8 +253,7 @@ static int add_elements(struct set *s, uint64_t off, uint64_t len)
     while (len > 0) {
         place_of(s, off, at);
         uint64_t step = left_in_row(s, at), inside = 0;
-        if (step > len)
-            step = len;
+        step = xh_min64(step, len);
         for (int d = 0; d < s->rank; d++)
             inside = inside * s->chunk[d] + at[d] % s->chunk[d];
         const struct chunk want = {.key = key_of(s, at)};

@@ -153,9 +153,7 @@ static int read_one(struct xh_edit *e, const struct xh_extent *x, struct below *
             rc = xh_overlay_read(v, off, buf, to - off, err);
             continue;
         }
-        uint64_t there = off < v->base_limit ? v->base_limit - off : 0;
-        if (there > to - off)
-            there = to - off;
+        uint64_t there = off < v->base_limit ? xh_min64(v->base_limit - off, to - off) : 0;
         memset(buf + there, 0, (size_t)(to - off - there));
         if (there && !e->file)
             rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the version that was changed is gone from the server",

@@ -94,10 +94,7 @@ static void batch_free(struct batch *b)
 static struct xh_range bytes_of_run(const struct xh_file *f, struct xh_run run)
 {
     uint64_t off = run.first * XH_PAGE_BYTES;
-    uint64_t len = run.count * XH_PAGE_BYTES;
-    if (len > f->size - off)
-        len = f->size - off;
-    return (struct xh_range){off, len};
+    return (struct xh_range){off, xh_min64(run.count * XH_PAGE_BYTES, f->size - off)};
 }
 
 static uint64_t bytes_of(const struct xh_file *f, const struct xh_runs *runs)
@@ -293,8 +290,7 @@ static void spread(struct xh_file *f, const struct xh_range *wanted, size_t n, s
     lim->connections = most > 1 ? most : 1;
     uint64_t share = bytes / lim->connections;
     share += lim->align_bytes - share % lim->align_bytes;
-    if (share < XH_REQUEST_LEAST_BYTES)
-        share = XH_REQUEST_LEAST_BYTES;
+    share = xh_max64(share, XH_REQUEST_LEAST_BYTES);
     if (share < lim->part_bytes)
         lim->part_bytes = share;
 }

@@ -127,9 +127,7 @@ static void sweep_block(struct sweep *sw, uint64_t block)
 {
     struct xh_shadow *s = sw->s;
     uint64_t per = s->head.unit_bytes / XH_PAGE_BYTES;
-    uint64_t i = block * s->block_words, end = i + s->block_words, run = i;
-    if (end > s->head.pages)
-        end = s->head.pages;
+    uint64_t i = block * s->block_words, end = xh_min64(i + s->block_words, s->head.pages), run = i;
     for (; i < end; i += per) {
         uint64_t n = per < end - i ? per : end - i;
         int taken = take_unit(sw, i, n);

@@ -155,8 +155,7 @@ static uint64_t end_claims(struct xh_shadow *s, uint64_t first, uint64_t n, enum
     uint32_t owner = atomic_load_explicit(&s->owner, memory_order_acquire);
     if (!xh_shadow_usable(s) || owner == 0 || first >= s->head.pages)
         return 0;
-    if (n > s->head.pages - first)
-        n = s->head.pages - first;
+    n = xh_min64(n, s->head.pages - first);
     uint64_t ended = 0, good = 0;
     for (uint64_t i = first; i < first + n; i++) {
         if (!xh_page_reserve(s, i))
@@ -316,8 +315,7 @@ size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len)
     size_t done = 0;
     while (done < len) {
         size_t run = RUN_PAGES * XH_PAGE_BYTES;
-        if (run > len - done)
-            run = len - done;
+        run = xh_min64(run, len - done);
         size_t good = read_run(s, off + done, (uint8_t *)buf + done, run);
         done += good;
         if (good < run)
@@ -331,9 +329,7 @@ size_t xh_shadow_read(struct xh_shadow *s, uint64_t off, void *buf, size_t len)
 static void take_over(struct xh_shadow *s, uint64_t idx, uint32_t owner, struct xh_counters *c)
 {
     uint64_t first = idx / s->block_words * s->block_words;
-    uint64_t end = first + s->block_words, taken = 0;
-    if (end > s->head.pages)
-        end = s->head.pages;
+    uint64_t end = xh_min64(first + s->block_words, s->head.pages), taken = 0;
     for (uint64_t i = first; i < end; i++) {
         uint64_t w = atomic_load_explicit(&s->words[i], memory_order_acquire);
         int held = xh_w_state(w) == XH_CLAIMED || xh_w_state(w) == XH_EVICTING;

@@ -122,8 +122,7 @@ static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_ext
             p = NULL;
         uint64_t from = !p ? e.off + e.len : p->from > e.off ? p->from : e.off; /* where |p| can serve */
         uint64_t to = p && p->end < e.off + e.len ? p->end : e.off + e.len;
-        if (from > to)
-            from = to;
+        from = xh_min64(from, to);
         uint64_t before = from - e.off; /* no segment has these */
         if (p && from < to && !take_from(s, p, op, from, to - from, (uint8_t *)e.buf + before, t))
             before = to - e.off;

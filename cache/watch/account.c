@@ -153,8 +153,7 @@ static void fill_in(const struct xh_account *a, const struct xh_stats *c, struct
     /* Bytes that came and were not asked for, such as gaps and parts of pages. For the shadow's pages it is not known
      * whether another process uses them. */
     f->unused = c->bytes_fetched > c->bytes_asked ? c->bytes_fetched - c->bytes_asked : 0;
-    if (f->unused < c->bytes_unused)
-        f->unused = c->bytes_unused;
+    f->unused = xh_max64(f->unused, c->bytes_unused);
     f->evicted = c->pages_evicted * XH_PAGE_BYTES;
     f->requests = c->requests;
     f->retries = c->retries;

@@ -254,8 +254,7 @@ static struct xh_range part_of(const struct xh_chunkindex *ci, const struct xh_c
             return (struct xh_range){0, 0};
         r.off += ci->lo;
     }
-    if (r.len > ci->map.size - r.off)
-        r.len = ci->map.size - r.off;
+    r.len = xh_min64(r.len, ci->map.size - r.off);
     return r;
 }
 
@@ -271,12 +270,8 @@ static uint64_t allowance(const struct xh_chunkindex *ci, uint64_t first)
 
 static uint64_t first_window(uint64_t chunk_bytes)
 {
-    uint64_t first = FIRST_CHUNKS * chunk_bytes;
-    if (first > FIRST_MOST_BYTES)
-        first = FIRST_MOST_BYTES;
-    if (first < FIRST_LEAST_BYTES)
-        first = FIRST_LEAST_BYTES;
-    return first < chunk_bytes ? chunk_bytes : first;
+    uint64_t first = xh_max64(xh_min64(FIRST_CHUNKS * chunk_bytes, FIRST_MOST_BYTES), FIRST_LEAST_BYTES);
+    return xh_max64(first, chunk_bytes);
 }
 
 /* Returns how far ahead of the reader proposals go. Sets |*open| to the same for proposals that a turn may
