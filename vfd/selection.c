@@ -1,11 +1,11 @@
 /* Selections as lists of extents: see selection.h.
  *
- * * A selection becomes strips: pieces of one length at equal distances. A regular hyperslab is strips by arithmetic;
+ * A selection becomes strips: pieces of one length at equal distances. A regular hyperslab is strips by arithmetic;
  * of others HDF5 says each run. Where pieces are small and dense, what covers them is read into a scratch buffer and
  * they are picked out of it: each piece as an extent of its own costs some 10 ns in every list that it passes, and the
  * pages that are touched are the same.
  *
- * * Invariant: an element of the file that was handed out has its place in memory, in the order of both selections;
+ * Invariant: an element of the file that was handed out has its place in memory, in the order of both selections;
  * where HDF5 gives fewer than it said that there are, that is an error, and never an element that is left out. */
 #include "selection.h"
 

@@ -99,23 +99,23 @@ static int on_tick(void *ctx)
     return d->words && is_told(d) && xh_now_ns() - d->over_ns > TEXT_NS ? -1 : 0;
 }
 
-static const struct xh_handle_events events = {
+static const struct xh_client_events events = {
     .line = on_line, .body = on_body, .read = on_read, .seek = on_seek, .tick = on_tick};
 
 /* For a connection that asks nothing by itself. */
-static const struct xh_handle_events no_events = {0};
+static const struct xh_client_events no_events = {0};
 
 void xh_dav_give_up(struct xh_dav *d, int gives_up)
 {
     atomic_store_explicit(&d->gives_up, gives_up, memory_order_relaxed);
 }
 
-struct xh_handle *xh_dav_handle(struct xh_dav *d, int silent, struct xh_err *err)
+struct xh_client *xh_dav_handle(struct xh_dav *d, int silent, struct xh_err *err)
 {
     if (xh_loop_enter(&d->o, err)) /* libcurl is initialised by it, and its exit handler tells when it is too late */
         return NULL;
     xh_engine_unlock();
-    struct xh_handle *h = xh_handle_new(silent ? &no_events : &events, d, 1);
+    struct xh_client *h = xh_client_new(silent ? &no_events : &events, d, 1);
     if (!h)
         xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
     return h;
@@ -219,7 +219,7 @@ static int net_error(struct xh_dav *d, const struct xh_dav_asked *a, const struc
 }
 
 /* The request itself, counted and drawn. The source's own work within it is charged to where that says. */
-static void perform(struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_handle_ask *ask,
+static void perform(struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_client_ask *ask,
                     struct xh_outcome *out)
 {
     uint64_t entered = 0, waits = 0;
@@ -228,7 +228,7 @@ static void perform(struct xh_dav *d, const struct xh_dav_asked *a, const struct
         waits = xh_account_enter(d->account, XH_NETWORK);
     }
     uint64_t begun = xh_timeline_on() ? xh_now_ns() : 0;
-    xh_handle_ask(d->handle, ask, out);
+    xh_client_ask(d->handle, ask, out);
     if (begun)
         xh_timeline_slice(0, a->method, begun, xh_now_ns(), "name=%s status=%d sent=%" PRIu64, a->suffix,
                           d->reply.status, d->sent);
@@ -275,7 +275,7 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
 {
     struct xh_dav_lines lines;
     struct xh_outcome out;
-    struct xh_handle_ask ask = {.bodiless = strcmp(a->method, "HEAD") == 0,
+    struct xh_client_ask ask = {.bodiless = strcmp(a->method, "HEAD") == 0,
                                 .uploads = a->source != NULL,
                                 .upload_bytes = a->source ? a->source->size : 0,
                                 .quiet_ms = d->o.stall_timeout_ms};

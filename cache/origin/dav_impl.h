@@ -7,15 +7,15 @@
 #include "base/interrupt.h"
 #include "caller.h"
 #include "dav.h"
-#include "handle.h"
+#include "client.h"
 #include "response.h"
 
 struct xh_dav {
     struct xh_options o;
     struct xh_url *url;
     struct xh_caller caller;
-    struct xh_handle *handle;
-    struct xh_handle *quick; /* the connection of xh_dav_exchange, or NULL */
+    struct xh_client *handle;
+    struct xh_client *quick; /* the connection of xh_dav_exchange, or NULL */
     struct xh_counters *counters; /* both or none */
     struct xh_account *account;
     int by_propfind; /* HEAD does not tell the version here */
@@ -64,7 +64,7 @@ struct xh_dav_lines {
 int xh_dav_lines(const struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_url *to, struct xh_dav_lines *l);
 
 /* A handle for |d|, which asks by itself or, |silent|, only connects; NULL with |err| set. */
-struct xh_handle *xh_dav_handle(struct xh_dav *d, int silent, struct xh_err *err);
+struct xh_client *xh_dav_handle(struct xh_dav *d, int silent, struct xh_err *err);
 
 /* Waits until |to|'s server need not be left alone any more. Returns 0, or XH_E_SYS: the process is exiting. Blocks. */
 int xh_dav_wait(struct xh_dav *d, const struct xh_url *to, struct xh_err *err);

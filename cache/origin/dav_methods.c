@@ -69,7 +69,7 @@ void xh_dav_close(struct xh_dav *d)
     if (!d)
         return;
     xh_dav_end_quick(d);
-    xh_handle_free(d->handle);
+    xh_client_free(d->handle);
     xh_caller_free(&d->caller);
     xh_url_unref(d->url);
     xh_env_release(&d->o);
@@ -210,7 +210,7 @@ int xh_dav_is_foreign(const struct xh_dav *d)
 
 int xh_dav_is_warm(const struct xh_dav *d)
 {
-    return xh_handle_is_open(d->handle);
+    return xh_client_is_open(d->handle);
 }
 
 void xh_dav_greet(struct xh_dav *d)

@@ -6,6 +6,7 @@
 #include "base/wipe.h"
 #include "watch/trace.h"
 #include "dav_impl.h"
+#include "handle.h"
 #include "piece.h"
 
 #define PIECE_MOST 4
@@ -96,7 +97,7 @@ static int ask_quickly(struct xh_dav *d, const struct xh_dav_asked *a, size_t n,
 
 void xh_dav_end_quick(struct xh_dav *d)
 {
-    xh_handle_free(d->quick);
+    xh_client_free(d->quick);
     d->quick = NULL;
 }
 
@@ -111,11 +112,11 @@ int xh_dav_begin_quick(struct xh_dav *d)
         (proxy && proxy->user) || xh_dav_wait(d, d->url, &ignored))
         goto out;
     if (!d->quick) {
-        struct xh_handle_ask ask = {.connects_only = 1};
+        struct xh_client_ask ask = {.connects_only = 1};
         struct xh_outcome out;
         xh_caller_send(&d->caller, d->caller.token, d->url, &ask.send);
         ask.send.bearer = ask.send.user = ask.send.password = NULL; /* it only connects */
-        if (!(d->quick = xh_dav_handle(d, 1, &ignored)) || xh_handle_ask(d->quick, &ask, &out) != XH_NET_OK)
+        if (!(d->quick = xh_dav_handle(d, 1, &ignored)) || xh_client_ask(d->quick, &ask, &out) != XH_NET_OK)
             goto out;
         if (d->counters)
             xh_count(d->counters, connections, 1);

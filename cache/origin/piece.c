@@ -6,12 +6,12 @@
 #include <time.h>
 
 #include "base/now.h"
-#include "handle.h"
+#include "client.h"
 
 #define LINE_BYTES 16384u /* longest header line */
 
 struct reader {
-    struct xh_handle *h;
+    struct xh_client *h;
     uint64_t wait_ns, until_ns; /* for each reply; for this one */
     char buf[LINE_BYTES];
     size_t from, to; /* what is there and not taken */
@@ -22,9 +22,9 @@ static int send_all(const struct reader *r, const char *text, size_t len)
     uint64_t until_ns = xh_now_ns() + r->wait_ns;
     while (len > 0) {
         size_t n = 0;
-        int rc = xh_handle_put(r->h, text, len, &n);
+        int rc = xh_client_put(r->h, text, len, &n);
         if (rc > 0 && xh_now_ns() < until_ns) {
-            xh_handle_wait(r->h, 1);
+            xh_client_wait(r->h, 1);
             continue;
         }
         if (rc)
@@ -45,13 +45,13 @@ static int more(struct reader *r)
         return -1;
     while (xh_now_ns() < r->until_ns) {
         size_t n = 0;
-        int rc = xh_handle_take(r->h, r->buf + r->to, sizeof r->buf - r->to, &n);
+        int rc = xh_client_take(r->h, r->buf + r->to, sizeof r->buf - r->to, &n);
         r->to += n;
         if (rc == 0)
             return 0;
         if (rc < 0)
             return -1;
-        xh_handle_wait(r->h, 0);
+        xh_client_wait(r->h, 0);
     }
     return -1;
 }
@@ -103,12 +103,12 @@ static int read_one(struct reader *r, struct xh_piece_reply *out)
     return 0;
 }
 
-int xh_piece_ask(struct xh_handle *h, const char *text, size_t len, struct xh_piece_reply *out, size_t n,
+int xh_piece_ask(struct xh_client *h, const char *text, size_t len, struct xh_piece_reply *out, size_t n,
                  uint64_t wait_ms, size_t *came)
 {
     struct reader r = {.h = h, .wait_ns = wait_ms * 1000000u};
     *came = 0;
-    if (!xh_handle_is_open(h) || len > XH_PIECE_BYTES)
+    if (!xh_client_is_open(h) || len > XH_PIECE_BYTES)
         return -1;
     if (send_all(&r, text, len))
         return -1;

@@ -21,11 +21,11 @@ struct xh_piece_reply {
     int closes;   /* the server hangs up behind it */
 };
 
-struct xh_handle;
+struct xh_client;
 
 /* Sends the |len| bytes of |text| on the connection of |h|, which connects only, and reads |n| replies; bodies are
  * passed over. Returns 0, or -1: not all replies came, within |wait_ms| each; how many did is in |*came|. Blocks. */
-int xh_piece_ask(struct xh_handle *h, const char *text, size_t len, struct xh_piece_reply *r, size_t n,
+int xh_piece_ask(struct xh_client *h, const char *text, size_t len, struct xh_piece_reply *r, size_t n,
                  uint64_t wait_ms, size_t *came);
 
 #endif

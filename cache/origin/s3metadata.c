@@ -11,7 +11,7 @@
 
 #include "auth.h"
 #include "base/wipe.h"
-#include "handle.h"
+#include "client.h"
 #include "proxy.h"
 #include "response.h"
 #include "s3process.h"
@@ -88,27 +88,27 @@ static int on_body(void *ctx, const uint8_t *data, size_t len)
  * |*why|. Owns: xh_wipe(). */
 static char *ask(const char *base, const char *path, int puts, const char *header, const char **why)
 {
-    static const struct xh_handle_events events = {.line = on_line, .body = on_body};
+    static const struct xh_client_events events = {.line = on_line, .body = on_body};
     static const struct xh_proxies none = {.of = {{.text = (char *)""}, {.text = (char *)""}}, .except = (char *)""};
     const char *headers[] = {header, NULL};
     struct answer a = {.text = calloc(1, XH_S3_PRINTED_BYTES + 1)};
-    struct xh_handle *h = a.text ? xh_handle_new(&events, &a, 0) : NULL;
+    struct xh_client *h = a.text ? xh_client_new(&events, &a, 0) : NULL;
     struct xh_outcome out = {.net = XH_NET_LOCAL};
     struct xh_url *url = NULL;
     *why = "does not fit into memory";
     if (h && (url = url_of(base, path, why)) != NULL) {
-        struct xh_handle_ask q = {.send = {.url = url->text, .headers = headers, .proxies = &none,
+        struct xh_client_ask q = {.send = {.url = url->text, .headers = headers, .proxies = &none,
                                            .connect_timeout_ms = ASK_MOST_MS},
                                   .uploads = puts, .most_ms = ASK_MOST_MS};
         xh_reply_init(&a.reply);
-        xh_handle_ask(h, &q, &out);
+        xh_client_ask(h, &q, &out);
         xh_trace(XH_T_ORIGIN, "metadata", "put=%d net=%d status=%d", puts, (int)out.net, a.reply.status);
         *why = out.net != XH_NET_OK      ? "does not answer"
                : a.reply.status != 200   ? "refuses, or has no key (its status is not 200)"
                : strlen(a.text) != a.len ? "answers with what is no text"
                                          : NULL;
     }
-    xh_handle_free(h);
+    xh_client_free(h);
     xh_url_unref(url);
     if (!*why)
         return a.text;

@@ -47,9 +47,9 @@ ROOMS = {
         "cache/origin/login cache/origin/session",
         "base text:url.h,s3.h,profile.h,cookies.h"),
     "wire": (
-        "cache/origin/net cache/origin/wire cache/origin/handle cache/origin/libcurl",
+        "cache/origin/net cache/origin/wire cache/origin/handle cache/origin/client cache/origin/libcurl",
         "base:now.h,table.h,wipe.h text:ring.h,proxy.h,cookies.h"),
-    "caller": ("cache/origin/caller cache/origin/s3metadata", "base text creds wire:net.h,handle.h,libcurl.h"),
+    "caller": ("cache/origin/caller cache/origin/s3metadata", "base text creds wire:net.h,handle.h,client.h,libcurl.h"),
     # What origin/ is asked for, and what it brings: types. The functions are defined further up: "origin:-" lets a room
     # call those.
     "asked": ("cache/origin/origin", "base watch:stats.h"),
@@ -130,7 +130,8 @@ IO_HEADERS = {"unistd.h", "fcntl.h", "sys/socket.h", "sys/mman.h", "time.h", "pt
 # Units outside the room vfd that may include these headers of other libraries.
 MAY_INCLUDE = {
     "hdf5.h": set("vfd/tool/survey vfd/tool/look vfd/tool/h5open vfd/mpi/".split()),
-    "curl/": set("cache/origin/url cache/origin/wire cache/origin/handle cache/origin/libcurl".split()),
+    "curl/": set("cache/origin/url cache/origin/wire cache/origin/handle cache/origin/client "
+                 "cache/origin/libcurl".split()),
     "sys/socket.h": set("cache/origin/wire vfd/tool/".split()),
     "mpi.h": set("vfd/mpi/ vfd/xhdf5_mpi".split()),
     "fuse_lowlevel.h": {"vfd/tool/fuse"},

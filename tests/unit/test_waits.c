@@ -16,7 +16,7 @@
 
 #include "base/interrupt.h"
 #include "base/now.h"
-#include "origin/handle.h"
+#include "origin/client.h"
 #include "origin/loop.h"
 #include "origin/proxy.h"
 #include "base/waits.h"
@@ -157,7 +157,7 @@ static int again(void *ctx, uint64_t off)
 /* libcurl sends a request anew where a connection that it had kept breaks before an answer. */
 Test(waits, an_upload_that_begins_anew_has_its_time_anew, .timeout = 60)
 {
-    static const struct xh_handle_events events = {.read = zeros, .seek = again};
+    static const struct xh_client_events events = {.read = zeros, .seek = again};
     struct xh_proxies none = {.of = {{.text = ""}, {.text = ""}}, .except = ""};
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof at;
@@ -172,18 +172,18 @@ Test(waits, an_upload_that_begins_anew_has_its_time_anew, .timeout = 60)
     cr_assert_eq(pthread_create(&server, NULL, hangs_up_once, &listener), 0);
     char url[64];
     snprintf(url, sizeof url, "http://127.0.0.1:%d/x", ntohs(at.sin_port));
-    struct xh_handle *h = xh_handle_new(&events, &left, 0);
-    struct xh_handle_ask ask = {.send = {.url = url, .method = "HEAD", .proxies = &none, .connect_timeout_ms = 1000},
+    struct xh_client *h = xh_client_new(&events, &left, 0);
+    struct xh_client_ask ask = {.send = {.url = url, .method = "HEAD", .proxies = &none, .connect_timeout_ms = 1000},
                                 .bodiless = 1,
                                 .quiet_ms = 1000};
     struct xh_outcome out;
-    cr_assert_eq(xh_handle_ask(h, &ask, &out), XH_NET_OK, "%s", out.text);
+    cr_assert_eq(xh_client_ask(h, &ask, &out), XH_NET_OK, "%s", out.text);
     ask.send.method = "PUT";
     ask.bodiless = 0;
     ask.uploads = 1;
     ask.upload_bytes = UPLOAD_BYTES;
-    cr_expect_eq(xh_handle_ask(h, &ask, &out), XH_NET_OK, "%s", out.text);
-    xh_handle_free(h);
+    cr_expect_eq(xh_client_ask(h, &ask, &out), XH_NET_OK, "%s", out.text);
+    xh_client_free(h);
     if (left == 0)
         pthread_join(server, NULL);
     close(listener);

@@ -8,13 +8,13 @@
 
 #include <openssl/ssl.h>
 
-#include "../../cache/origin/handle.h"
+#include "../../cache/origin/client.h"
 #include "../../cache/origin/s3.h"
 #include "tool.h"
 
 struct xh_dial {
     const struct xh_caller *c;
-    struct xh_handle *handle;
+    struct xh_client *handle;
     /* Valid during a request. */
     const struct xh_question *q;
     struct xh_answer *a;
@@ -85,7 +85,7 @@ static void note_tls(struct xh_answer *a, SSL *ssl)
 static int on_line(void *ctx, const char *p, size_t n)
 {
     struct xh_dial *d = ctx;
-    SSL *ssl = d->a->tls ? NULL : xh_handle_tls(d->handle);
+    SSL *ssl = d->a->tls ? NULL : xh_client_tls(d->handle);
     if (ssl)
         note_tls(d->a, ssl);
     static const char chunked[] = "Transfer-Encoding: chunked";
@@ -138,14 +138,14 @@ static int on_tick(void *ctx)
     return d->q->tick && d->q->tick(d->q->ctx) ? -1 : 0;
 }
 
-static const struct xh_handle_events events = {.line = on_line, .body = on_body, .tick = on_tick, .tls = on_tls};
+static const struct xh_client_events events = {.line = on_line, .body = on_body, .tick = on_tick, .tls = on_tls};
 
 /* ---- requests */
 
 struct xh_dial *xh_dial_new(const struct xh_caller *c)
 {
     struct xh_dial *d = calloc(1, sizeof *d);
-    if (!d || !(d->handle = xh_handle_new(&events, d, 0))) {
+    if (!d || !(d->handle = xh_client_new(&events, d, 0))) {
         free(d);
         return NULL;
     }
@@ -156,7 +156,7 @@ struct xh_dial *xh_dial_new(const struct xh_caller *c)
 void xh_dial_free(struct xh_dial *d)
 {
     if (d)
-        xh_handle_free(d->handle);
+        xh_client_free(d->handle);
     free(d);
 }
 
@@ -200,14 +200,14 @@ static uint64_t at_most(uint64_t ms)
 void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_question *q, struct xh_answer *a)
 {
     const struct xh_options *o = d->c->o;
-    struct xh_handle_ask ask = {.fresh = q->fresh,
+    struct xh_client_ask ask = {.fresh = q->fresh,
                                 .bodiless = q->bodiless,
                                 .most_ms = q->whole     ? 0
                                            : q->most_ms ? q->most_ms
                                                         : at_most(o->stall_timeout_ms),
                                 .quiet_ms = q->whole ? o->stall_timeout_ms : 0};
     struct xh_outcome out = {.net = XH_NET_LOCAL, .text = "out of memory"};
-    struct xh_handle_times times;
+    struct xh_client_times times;
     struct xh_err refused;
     struct lines lines;
     memset(a, 0, sizeof *a);
@@ -219,7 +219,7 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
         ask.send = (struct xh_send){.method = q->method, .headers = lines.line};
         xh_caller_send(d->c, d->c->token, u, &ask.send);
         ask.send.connect_timeout_ms = at_most(ask.send.connect_timeout_ms);
-        xh_handle_ask(d->handle, &ask, &out);
+        xh_client_ask(d->handle, &ask, &out);
     }
     handshake = NULL;
     free(lines.destination);
@@ -234,7 +234,7 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
     } else if (!a->why[0]) {
         xh_tool_plain(out.text, a->why, sizeof a->why);
     }
-    xh_handle_times(d->handle, &times);
+    xh_client_times(d->handle, &times);
     a->opened = out.opened > 0;
     a->connect_ms = times.connect_ms;
     a->tls_ms = times.tls_ms;
