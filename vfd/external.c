@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../cache/base/bytes.h"
+#include "../cache/base/hdf5.h"
 
 #define EXTERNAL 7u      /* type of the message "data storage - external data files" */
 #define CONTINUATION 16u /* type of the message "object header continuation" */
@@ -51,12 +52,11 @@ static int is_width(unsigned bytes, unsigned most)
 
 static int read_format(const struct xh_external *e, struct format *f)
 {
-    static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
     uint8_t p[16];
     for (uint64_t at = 0; at < e->size && e->size - at >= sizeof p; at = at ? at * 2 : 512) {
         if (e->look(e->ctx, at, p, sizeof p))
             return -1;
-        if (memcmp(p, signature, sizeof signature) != 0)
+        if (!xh_hdf5_is_signed(p))
             continue;
         unsigned addr_bytes = p[8] < 2 ? p[13] : p[9], length_bytes = p[8] < 2 ? p[14] : p[10];
         f->odd = !is_width(addr_bytes, WIDE_BYTES) || !is_width(length_bytes, 8);

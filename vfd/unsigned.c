@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#define SIGNATURE "\x89HDF\r\n\x1a\n"
-#define SIGNATURE_BYTES 8u
+#include "../cache/base/hdf5.h"
+
 #define FIRST_PLACE 512u
 #define HTML                                                                                                          \
     "it is a web page, perhaps of a login, or the page about the file: use the address of the file itself (its "       \
@@ -104,7 +104,7 @@ int xh_unsigned_look(unsigned *places, uint64_t size, uint64_t off, const void *
 {
     if (*places == XH_SEEK_OVER)
         return 0;
-    if (len != SIGNATURE_BYTES || off != place(*places) || memcmp(bytes, SIGNATURE, SIGNATURE_BYTES) == 0) {
+    if (len != XH_HDF5_SIGNATURE_BYTES || off != place(*places) || xh_hdf5_is_signed(bytes)) {
         *places = XH_SEEK_OVER;
         return 0;
     }

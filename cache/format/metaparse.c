@@ -541,10 +541,10 @@ static int width_ok(unsigned bytes)
 int xh_meta_superblock(const uint8_t *p, size_t len, uint64_t at, uint64_t size, struct xh_meta_format *out,
                        xh_meta_sink *sink, void *ctx)
 {
-    struct xh_meta_format f = {.size = size, .leaf_k = 4, .internal_k = 16};
+    struct xh_meta_format f = {.base = at, .size = size, .leaf_k = 4, .internal_k = 16};
     struct parser s = {.format = &f, .sink = sink, .ctx = ctx};
     struct cursor c = {p, p + len, 0};
-    if (len < 16 || memcmp(p, "\211HDF\r\n\032\n", 8) != 0 || p[8] > 3)
+    if (len < 16 || !xh_hdf5_is_signed(p) || p[8] > 3)
         return 0;
     unsigned version = p[8];
     f.offset_bytes = version < 2 ? p[13] : p[9];
@@ -557,16 +557,13 @@ int xh_meta_superblock(const uint8_t *p, size_t len, uint64_t at, uint64_t size,
         f.internal_k = (unsigned)take(&c, 2);
         skip(&c, version == 1 ? 8 : 4);
     }
-    f.base = take(&c, f.offset_bytes);
+    skip(&c, f.offset_bytes); /* the base: 0 where a user block was added later, and means the superblock's place */
     uint64_t extension = address(&s, &c);
     skip(&c, f.offset_bytes);
     if (version < 2)
         skip(&c, f.offset_bytes); /* driver information */
-    /* If a user block was added later, the superblock's base is 0 and means the superblock's own place. */
     if (c.bad || f.leaf_k == 0 || f.internal_k == 0)
         return 0;
-    if (f.base != at)
-        f.base = at;
     if (version < 2) {
         symbol_entry(&s, &c);
     } else {

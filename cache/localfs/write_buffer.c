@@ -409,7 +409,7 @@ int xh_write_buffer_read(struct xh_write_buffer *h, int raw, uint64_t addr, size
  * superblock or has none. Notes the superblock's offset. */
 static unsigned marks_of(struct xh_write_buffer *h, uint64_t addr, size_t size, const uint8_t *buf)
 {
-    if (size < 12 || memcmp(buf, "\211HDF\r\n\032\n", 8) != 0)
+    if (size < 12 || !xh_hdf5_is_signed(buf))
         return 0;
     h->super_at = addr;
     return buf[8] == 3 ? buf[11] : 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hdf5.h"
 #include "base/sha256.h"
 
 #define RETRY_AFTER_MAX_MS 120000u /* a server that wants to be left alone for longer is asked after this */
@@ -383,10 +384,8 @@ int xh_reply_is_listing(const char *said)
 
 int xh_reply_has_signature(const void *body, size_t len)
 {
-    static const char signature[] = "\x89HDF\r\n\x1a\n";
-    const size_t n = sizeof signature - 1;
-    for (size_t at = 0; at < len && len - at >= n; at = at ? 2 * at : 512)
-        if (memcmp((const char *)body + at, signature, n) == 0)
+    for (size_t at = 0; at < len && len - at >= XH_HDF5_SIGNATURE_BYTES; at = at ? 2 * at : 512)
+        if (xh_hdf5_is_signed((const char *)body + at))
             return 1;
     return 0;
 }

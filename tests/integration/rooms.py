@@ -41,7 +41,7 @@ ROOMS = {
         "cache/origin/ring cache/origin/url cache/origin/s3 cache/origin/profile cache/origin/proxy "
         "cache/origin/response cache/origin/multipart cache/origin/dialect cache/origin/tls_advice "
         "cache/origin/cookies cache/origin/xml",
-        "base:date.h,err.h,env.h,escape.h,hash.h,now.h,number.h,sha256.h,wipe.h"),
+        "base:date.h,err.h,env.h,escape.h,hash.h,hdf5.h,now.h,number.h,sha256.h,wipe.h"),
     "creds": (
         "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/s3process "
         "cache/origin/login cache/origin/session",

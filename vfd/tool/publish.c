@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../cache/base/hdf5.h"
 #include "../../cache/base/number.h"
 #include "../../cache/base/table.h"
 #include "../../cache/source/metaimage.h"
@@ -79,11 +80,10 @@ struct shared { /* by all workers */
 /* 1 when an HDF5 superblock begins at 0, or behind a user block. */
 static int is_hdf5(const char *path, uint64_t size)
 {
-    static const char signature[8] = "\211HDF\r\n\032\n";
-    char buf[sizeof signature];
+    char buf[XH_HDF5_SIGNATURE_BYTES];
     int found = 0, fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     for (uint64_t at = 0; fd >= 0 && !found && at < size && at < USER_BLOCK_MOST; at = at ? 2 * at : 512)
-        found = pread(fd, buf, sizeof buf, (off_t)at) == sizeof buf && memcmp(buf, signature, sizeof buf) == 0;
+        found = pread(fd, buf, sizeof buf, (off_t)at) == sizeof buf && xh_hdf5_is_signed(buf);
     if (fd >= 0)
         close(fd);
     return found;

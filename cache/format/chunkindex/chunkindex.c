@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hdf5.h"
 #include "base/table.h"
 #include "index.h"
 
@@ -47,8 +48,6 @@ struct xh_chunkindex {
     uint64_t asked, wasted; /* bytes read from chunks; bytes proposed and not read */
     uint64_t node_bytes;    /* of nodes that were wanted */
 };
-
-static const uint8_t superblock[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
 struct xh_chunkindex *xh_chunkindex_new(uint64_t object_size)
 {
@@ -96,8 +95,7 @@ static int begins_index(const uint8_t *p, size_t len)
 static int begins_object(uint64_t off, const uint8_t *p, size_t len)
 {
     /* At 0, 512, 1024, 2048 … */
-    return len >= 24 && (off == 0 || (off >= 512 && (off & (off - 1)) == 0)) &&
-           memcmp(p, superblock, sizeof superblock) == 0;
+    return len >= 24 && (off == 0 || (off >= 512 && (off & (off - 1)) == 0)) && xh_hdf5_is_signed(p);
 }
 
 static struct xh_node *awaited(const struct xh_chunkindex *ci, uint64_t off)
