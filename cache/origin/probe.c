@@ -85,12 +85,18 @@ static int read_stat(const struct xh_probe *p, const struct xh_err *own, struct 
     return out->known;
 }
 
-/* Asks PROPFIND and waits. Returns as read_stat does. */
-static int stat_origin(struct xh_origin *o, struct dated *out, struct xh_err *err)
+/* Waits for PROPFIND's answer to |q|; where that is NULL, or empty, asks first. Returns as read_stat does. */
+static int stat_origin(struct xh_origin *o, struct xh_question *q, struct dated *out, struct xh_err *err)
 {
     struct xh_probe p = {0};
     struct xh_err own = {0};
-    xh_question_put(o, XH_ASK_STAT, &p, &own);
+    if (q && q->tries[0]) {
+        xh_engine_lock();
+        xh_question_wait(o, q, &p, &own);
+        xh_engine_unlock();
+    } else {
+        xh_question_put(o, XH_ASK_STAT, &p, &own);
+    }
     int rc = read_stat(&p, &own, out, err);
     free(p.bytes);
     return rc;
@@ -105,18 +111,6 @@ static void stat_beside(struct xh_origin *o, struct xh_question *q)
     xh_origin_object_adopt(o);
     xh_question_ask(o, q, XH_ASK_STAT, &stat);
     xh_engine_unlock();
-}
-
-static int stat_wait(struct xh_origin *o, struct xh_question *q, struct dated *out, struct xh_err *err)
-{
-    struct xh_probe p = {0};
-    struct xh_err own = {0};
-    xh_engine_lock();
-    xh_question_wait(o, q, &p, &own);
-    xh_engine_unlock();
-    int rc = read_stat(&p, &own, out, err);
-    free(p.bytes);
-    return rc;
 }
 
 /* The head: size, validator, bytes. */
@@ -135,7 +129,7 @@ static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err
         /* XRootD says no more than that of an empty file, and a redirector of one that it has not found, or that no
          * server has which is there now: it has waited for one before it answered. */
         struct dated s = {0};
-        rc = stat_origin(o, &s, err);
+        rc = stat_origin(o, NULL, &s, err);
         if (rc < 0)
             return rc;
         if (s.gone)
@@ -160,10 +154,10 @@ static int settle(struct xh_origin *o, const struct xh_probe *p, struct xh_quest
     struct dated s = {0};
     learn(&d, p);
     if (d.proof == XH_BY_SIZE) {
-        int rc = q && q->tries[0] ? stat_wait(o, q, &s, err) : stat_origin(o, &s, err);
+        int rc = stat_origin(o, q, &s, err);
         /* Redirected to two servers: the date is to be of the copy that is read. */
         if (rc == 1 && s.server_hash != p->server_hash)
-            rc = stat_origin(o, &s, err);
+            rc = stat_origin(o, NULL, &s, err);
         if (rc < 0)
             return rc;
         if (rc == 1 && s.size != d.size)
@@ -227,7 +221,7 @@ static int confirm_dated(struct xh_origin *o, const struct xh_dialect *d, struct
     int may_read = rc == 0 || (rc == XH_E_PROTO && p->ranges_refused); /* a whole file: more than was to come */
     int same = p->status == 416 ? d->size == 0 : !p->size_known || p->size == d->size;
     if (may_read)
-        rc = q.tries[0] ? stat_wait(o, &q, &s, err) : stat_origin(o, &s, err);
+        rc = stat_origin(o, &q, &s, err);
     xh_engine_lock();
     xh_question_leave(o, &q);
     xh_engine_unlock();
@@ -329,10 +323,8 @@ static int prepare(const char *url, const struct xh_options *options, struct xh_
                    struct xh_origin **out, struct xh_err *err)
 {
     struct xh_origin *o = calloc(1, sizeof *o);
-    if (!o) {
-        xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
-        return XH_E_NOMEM;
-    }
+    if (!o)
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a file");
     o->options = *options;
     xh_env_hold(&o->options);
     o->counters = counters;
