@@ -385,43 +385,43 @@ static char *told_by(const char *command, const struct xh_s3_source *s, const ch
     return text;
 }
 
+/* Runs |command|, or asks, and keeps what came of it for others. Returns NULL, or what is wrong. The lock is held. */
+static const char *take_anew(struct xh_token *t, const char *command, uint64_t env)
+{
+    const char *why = "says nothing";
+    char *text = told_by(command, t->s3->source, &why);
+    if (text)
+        why = read_printed(t, text, command[0] != '\n');
+    if (why) {
+        note_failed(command, env, why);
+        xh_wipe(text);
+        return why;
+    }
+    free(last.command);
+    xh_wipe(last.text);
+    last.command = strdup(command);
+    last.text = last.command ? text : NULL;
+    if (!last.command)
+        xh_wipe(text);
+    last.env = env;
+    last.expires = t->expires;
+    return NULL;
+}
+
 /* Takes the keys that |command| prints, or METADATA. Returns NULL, or what is wrong. */
 static const char *take_printed(struct xh_token *t, const char *command, const struct xh_token *old)
 {
-    const struct xh_s3_source *s = t->s3->source;
-    uint64_t env = hash_of(command, s->env), until = xh_now_ns() + PROGRAM_MOST_MS * UINT64_C(1000000);
-    const char *why = "is being run", *known;
+    uint64_t env = hash_of(command, t->s3->source->env), until = xh_now_ns() + PROGRAM_MOST_MS * UINT64_C(1000000);
+    const char *why = NULL;
     pthread_once(&once, watch_forks);
     while (pthread_mutex_trylock(&last.lock) != 0) {
         if (xh_now_ns() >= until)
-            return why;
+            return "is being run";
         poll(NULL, 0, 5);
     }
-    if (take_last(t, command, env, old)) {
-        pthread_mutex_unlock(&last.lock);
-        return NULL;
-    }
-    if ((known = failed_just_now(command, env)) != NULL) {
-        pthread_mutex_unlock(&last.lock);
-        return known;
-    }
-    char *text = told_by(command, s, &why);
-    if (text)
-        why = read_printed(t, text, command[0] != '\n');
-    if (!why) {
-        free(last.command);
-        xh_wipe(last.text);
-        last.command = strdup(command);
-        last.text = last.command ? text : NULL;
-        if (last.text)
-            text = NULL;
-        last.env = env;
-        last.expires = t->expires;
-    } else {
-        note_failed(command, env, why);
-    }
+    if (!take_last(t, command, env, old) && !(why = failed_just_now(command, env)))
+        why = take_anew(t, command, env);
     pthread_mutex_unlock(&last.lock);
-    xh_wipe(text);
     return why;
 }
 
