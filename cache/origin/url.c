@@ -239,17 +239,20 @@ int xh_url_login(const char *info, size_t len, char **user, char **password)
     return *user && *password ? 0 : -1;
 }
 
+static int refuse(const char *s, const char *wrong, struct xh_err *err)
+{
+    char shown[256];
+    return xh_err_set(err, XH_E_INVAL, 0, "cannot use the URL %s: %s", xh_url_shown(s, shown, sizeof shown), wrong);
+}
+
 int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)
 {
     struct parts p;
     const char *wrong = split(s, &p);
     if (!wrong && p.user_info.p && !p.https)
         wrong = "it carries a user name over http, where anyone could read it: use https";
-    if (wrong) {
-        char shown[256];
-        return xh_err_set(err, XH_E_INVAL, 0, "cannot use the URL %s: %s",
-                          xh_url_shown(s, shown, sizeof shown), wrong);
-    }
+    if (wrong)
+        return refuse(s, wrong, err);
     struct xh_url *u = calloc(1, sizeof *u);
     if (!u)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
@@ -258,11 +261,8 @@ int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)
         fill(u, &p) != 0 || (p.user_info.p && xh_url_login(p.user_info.p, p.user_info.n, &u->user, &u->password) != 0)
             ? xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL")
             : 0;
-    if (rc == 0 && strlen(u->text) > URL_MAX_BYTES) { /* percent-encoding makes three bytes of one */
-        char shown[256];
-        rc = xh_err_set(err, XH_E_INVAL, 0, "cannot use the URL %s: it is too long",
-                        xh_url_shown(s, shown, sizeof shown));
-    }
+    if (rc == 0 && strlen(u->text) > URL_MAX_BYTES) /* percent-encoding makes three bytes of one */
+        rc = refuse(s, "it is too long", err);
     if (rc) {
         xh_url_unref(u);
         return rc;
