@@ -94,9 +94,7 @@ static int super_block(const struct xh_format *f, const uint8_t *p, unsigned sup
 int xh_earray_node(const struct xh_node *node, const uint8_t *p, size_t len, struct xh_parts *ps)
 {
     const struct xh_format *f = &ps->ix->fmt;
-    if (len < node->len)
-        return -1;
-    if (p[4] != 0)
+    if (len < node->len || p[4] != 0)
         return -1;
     if (node->kind == XH_NODE_EA_INDEX && memcmp(p, "EAIB", 4) == 0)
         return index_block(f, p, ps);

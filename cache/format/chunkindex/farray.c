@@ -10,9 +10,7 @@
 int xh_farray_node(const struct xh_node *node, const uint8_t *p, size_t len, struct xh_parts *ps)
 {
     const struct xh_format *f = &ps->ix->fmt;
-    if (len < node->len)
-        return -1;
-    if (memcmp(p, "FADB", 4) != 0 || p[4] != 0)
+    if (len < node->len || memcmp(p, "FADB", 4) != 0 || p[4] != 0)
         return -1;
     p += 6 + f->O;
     if (f->elems > f->page_elems)
