@@ -193,7 +193,8 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
     if (!f->parallel || xh_parallel_agree(f->parallel, rc == 0) || rc)
         return rc;
     xh_local_close(f->local);
-    return xh_fail(f->h5, XH_E_SYS, "another process of the communicator cannot open %s", name);
+    return xh_fail(f->h5, XH_E_SYS, "another process of the communicator cannot open %s",
+                   path_shown(name, shown, sizeof shown));
 }
 
 static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t maxaddr)

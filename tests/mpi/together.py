@@ -42,6 +42,7 @@ ROWS, CHUNK_ROWS, CHUNKS_A_ROW = 384, 32, 2     # of /gzip
 DATASETS = ("/contiguous", "/small_chunks", "/large_chunks", "/gzip")
 SHARES = ("rows", "columns", "points", "uneven", "all", "none")
 OWN_SHADOW = 'XHDF5_SHADOW_DIR="$XHDF5_SHADOW_DIR/${PMI_RANK-$OMPI_COMM_WORLD_RANK}"; mkdir -p -m 700 "$XHDF5_SHADOW_DIR"; exec "$@"'
+LAST_FAILS = 'r=${PMI_RANK-$OMPI_COMM_WORLD_RANK} n=${PMI_SIZE-$OMPI_COMM_WORLD_SIZE}; [ $((r + 1)) -lt $n ] || export XHDF5_RETRIES=none; exec "$@"'
 
 
 class Job:
@@ -53,9 +54,11 @@ class Job:
         # Open MPI wants to be told that more ranks than cores, and root in a container, are meant.
         self.start = [mpiexec, *(["--oversubscribe", "--allow-run-as-root"] if "Open MPI" in version else [])]
 
-    def run(self, env, *words, ranks=None, nodes=False, status=0):
-        """Standard output and error. |nodes|: every rank has a shadow of its own."""
-        argv = ["sh", "-c", OWN_SHADOW, "sh", self.program] if nodes else [self.program]
+    def run(self, env, *words, ranks=None, nodes=False, last_fails=False, status=0):
+        """Standard output and error. |nodes|: every rank has a shadow of its own. |last_fails|: the last rank has an
+        option that is none."""
+        before = OWN_SHADOW if nodes else LAST_FAILS if last_fails else None
+        argv = ["sh", "-c", before, "sh", self.program] if before else [self.program]
         env = dict(env, ASAN_OPTIONS="detect_leaks=0")    # MPIs leak of their own
         got, out, err = harness.run([*self.start, "-n", ranks or self.ranks, *argv, *words], env, timeout=200)
         if got != status:
@@ -226,6 +229,12 @@ def failures(tap, job, server, local):
         env = harness.driver_env(server, shadow)
         out, _ = job.run(env, f"{server.url}/missing.h5", local, "open", status=3)
         assert f"failed alike in {job.ranks}: " in out and "404" in out, out
+    with tap.claim("a file that another rank alone cannot open fails in all ranks, and nobody shows the URL's login or "
+                   "signature"), harness.shadow_dir() as shadow:
+        url = f"{server.url}/earliest.h5?X-Amz-Signature=secret".replace("://", "://me:secret@")
+        out, err = job.run(harness.driver_env(server, shadow), url, local, "open", last_fails=True, status=3)
+        assert "another process of the communicator cannot open it" in out and "/earliest.h5: " in out, out
+        assert "secret" not in out + err, out + err[-2000:]
     with tap.claim("a link's target that does not open fails in all ranks, and one of them says why"), harness.shadow_dir() as shadow:
         refused = f"https://127.0.0.1:{harness.free_port()}/x.h5"
         links = os.path.join(os.path.dirname(local), "links.h5")

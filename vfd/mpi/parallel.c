@@ -131,8 +131,10 @@ int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *ur
     }
     if (p->rank)
         told = malloc(news.len);
+    char shown[512];
     int rc = XH_E_SYS;
-    xh_err_set(err, rc, 0, "%.300s: another process of the communicator cannot open it", url);
+    xh_err_set(err, rc, 0, "%.300s: another process of the communicator cannot open it",
+               xh_url_shown(url, shown, sizeof shown));
     if (!xh_parallel_agree(p, told != NULL))
         goto end;
     MPI_Bcast(told, (int)news.len, MPI_BYTE, 0, p->comm);
