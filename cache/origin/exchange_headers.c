@@ -13,7 +13,7 @@
 #define UNWANTED_BYTES (1u << 20)
 #define UNWANTED_PART  4u
 
-#define CONTRADICTORY "two Content-Length, Content-Range or ETag that differ, or a malformed one"
+#define CONTRADICTORY "two Content-Length, Content-Range, ETag or Last-Modified that differ, or a malformed one"
 #define COMPRESSED    "the server compressed a reply that was to be sent as it is"
 #define NO_TOTAL      "the server does not say how large the file is (Content-Range: …/*)"
 #define LENGTHS       "Content-Range promises %" PRIu64 " bytes, Content-Length %" PRIu64

@@ -230,6 +230,14 @@ static void take_etag(struct xh_reply *r, const char *v, size_t n)
     memcpy(r->etag, tag, sizeof tag);
 }
 
+static void take_last_modified(struct xh_reply *r, const char *v, size_t n)
+{
+    char date[sizeof r->last_modified];
+    keep(date, sizeof date, v, n);
+    r->contradictory |= r->last_modified[0] && strcmp(r->last_modified, date) != 0;
+    memcpy(r->last_modified, date, sizeof date);
+}
+
 static int64_t date_of(const char *v, size_t n)
 {
     char date[32];
@@ -279,7 +287,9 @@ static void take_challenge(struct xh_reply *r, const char *v, size_t n)
 
 static void take_encoding(struct xh_reply *r, const char *v, size_t n)
 {
-    r->encoded = n > 0 && !(n == 8 && strncasecmp(v, "identity", 8) == 0);
+    if (n == 0 || (n == 8 && strncasecmp(v, "identity", 8) == 0))
+        return; /* a list may come in several lines (RFC 9110, 5.3): this one takes none of the others back */
+    r->encoded = 1;
     keep(r->encoding, sizeof r->encoding, v, n);
 }
 
@@ -297,7 +307,7 @@ static void take_header(struct xh_reply *r, const char *name, size_t name_bytes,
     else if (IS("ETag"))
         take_etag(r, v, n);
     else if (IS("Last-Modified"))
-        keep(r->last_modified, sizeof r->last_modified, v, n);
+        take_last_modified(r, v, n);
     else if (IS("Server"))
         keep(r->server, sizeof r->server, v, n);
     else if (IS("Location"))

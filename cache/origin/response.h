@@ -31,13 +31,13 @@ struct xh_content_range {
 struct xh_reply {
     int status;            /* 0: no status line yet */
     int over;              /* the empty line after a final (not 1xx) status was seen */
-    int contradictory;     /* two different Content-Length, Content-Range or ETag, or a malformed one of the first
-                            * two */
+    int contradictory;     /* two different Content-Length, Content-Range, ETag or Last-Modified, or a malformed one of
+                            * the first two */
     int length_given;
     uint64_t length;       /* Content-Length */
     struct xh_content_range range;
     int multipart;         /* Content-Type: multipart/byteranges with a usable boundary */
-    int encoded;           /* Content-Encoding other than identity */
+    int encoded;           /* a Content-Encoding other than identity; |encoding| is the last one of these */
     int html;              /* Content-Type: a web page */
     int text;              /* Content-Type: text of any kind */
     int proxys;            /* there is a Proxy-Authenticate: a 407 is a proxy's (RFC 9110, 11.7.1) */
@@ -46,7 +46,7 @@ struct xh_reply {
                             * day */
     int64_t retry_at;      /* that date as it comes; -1: none */
     char type[XH_TYPE_BYTES];     /* Content-Type without parameters; "": not given */
-    char encoding[XH_TYPE_BYTES]; /* Content-Encoding */
+    char encoding[XH_TYPE_BYTES]; /* "": not encoded, or by a word that is too long */
     char boundary[XH_BOUNDARY_BYTES];
     char etag[XH_HEADER_BYTES]; /* see below; "": not given */
     char last_modified[XH_HEADER_BYTES];

@@ -76,6 +76,7 @@ LIES = {
     "no-content-range": ("XH_E_PROTO", "Content-Range", {}),
     "star-total": ("XH_E_PROTO", "large", {}),
     "gzip": ("XH_E_PROTO", "compressed", {}),
+    "gzip-twice": ("XH_E_PROTO", "compressed", {}),
     "not-http": ("XH_E_PROTO", "HTTP", {"retries": 1}),
     "header-flood": ("XH_E_PROTO", "", {"retries": 1}),
     "loop": ("XH_E_PROTO", "loop", {}),
@@ -388,6 +389,8 @@ class Server:
             h["Content-Range"] = f"bytes {first}-{last}/*"
         elif lie == "gzip":
             h["Content-Encoding"] = "gzip"
+        elif lie == "gzip-twice":    # a list in two lines: RFC 9110, 5.3
+            h["Content-Encoding"], h["content-encoding"] = "gzip", "identity"
         elif lie == "not-http":
             s.sendall(b"SSH-2.0-OpenSSH_9.2\r\n" + bytes(1000))
             return False

@@ -221,6 +221,27 @@ Test(response, two_meanings_of_one_header_are_a_contradiction)
     cr_assert(r.contradictory);
     feed(&r, "HTTP/1.1 206 OK\nContent-Length: 99999999999999999999\n\n");
     cr_assert(r.contradictory && !r.length_given);
+    feed(&r, "HTTP/1.1 206 OK\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\n"
+             "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\n\n");
+    cr_assert(!r.contradictory);
+    feed(&r, "HTTP/1.1 206 OK\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\n"
+             "Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT\n\n");
+    cr_assert(r.contradictory);
+}
+
+Test(response, of_several_encodings_each_one_counts)
+{
+    struct xh_reply r;
+    xh_reply_init(&r);
+    feed(&r, "HTTP/1.1 206 OK\nContent-Encoding: gzip\nContent-Encoding: identity\n\n");
+    cr_assert(r.encoded);
+    cr_assert_str_eq(r.encoding, "gzip");
+    feed(&r, "HTTP/1.1 206 OK\nContent-Encoding: identity\nContent-Encoding: gzip\n\n");
+    cr_assert(r.encoded);
+    feed(&r, "HTTP/1.1 206 OK\nContent-Encoding: gzip\nContent-Encoding:\n\n");
+    cr_assert(r.encoded);
+    feed(&r, "HTTP/1.1 206 OK\nContent-Encoding: identity\nContent-Encoding: identity\n\n");
+    cr_assert(!r.encoded);
 }
 
 Test(response, what_is_too_long_counts_as_absent)
