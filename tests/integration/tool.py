@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """xhdf5 doctor, stat, ls and get: what they say and fetch at real servers, and the doctor at servers that lie.
 
-Usage: tool.py nginx|xrootd|liar [--all]
+Usage: tool.py nginx|xrootd DYING_WRITES
+       tool.py liar [--all]
 
 --all (of liar): every fault; else those that once went wrong, or stand for a kind.
 """
@@ -277,6 +278,22 @@ def fetches(tap, b, server):
         assert "are there already" in b.tool("get", b.url("images.h5"), "-o", "part.h5")[1]
         assert server.requests()[1] - before < (size - 17_000_000) * 1.1 + 300000
         assert digest(b.directory / "part.h5") == digest(f"{b.data}/images.h5") and not b.parts("part.h5")
+    with tap.claim("a part that has another name, too, is somebody's file: that stays as it is"):
+        b.tool("get", b.url("images.h5"), "-o", "linked.h5", want=3, limit=1_000_000)
+        (part,), mine = b.parts("linked.h5"), b.directory / "mine"
+        for text in b"mine", b"mine" * size:    # shorter, and longer, than the file
+            part.unlink(missing_ok=True)
+            mine.unlink(missing_ok=True)
+            mine.write_bytes(text)
+            os.link(mine, part)
+            b.tool("get", b.url("images.h5"), "-o", "linked.h5", "--force")
+            assert mine.read_bytes() == text and digest(b.directory / "linked.h5") == digest(f"{b.data}/images.h5")
+    with tap.claim("on a file system that has one owner for all files (CIFS, sshfs) a file comes, and one that was "
+                   "interrupted begins anew"):
+        env = {"LD_PRELOAD": os.path.abspath(sys.argv[2]), "DYING_OWNER": "4711"}
+        b.tool("get", b.url("images.h5"), "-o", "owned.h5", want=3, limit=1_000_000, **env)
+        b.tool("get", b.url("images.h5"), "-o", "owned.h5", **env)
+        assert digest(b.directory / "owned.h5") == digest(f"{b.data}/images.h5") and not b.parts("owned.h5")
     if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
         tap.skip("a disk that fails", "strace cannot trace here")
     else:

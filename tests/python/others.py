@@ -388,6 +388,13 @@ def h5netcdf():
         assert (f.variables["tas"][3] == here["tas"][3]).all()
     with netCDF4.Dataset(f"{SERVER}/climate.nc", "r", driver="xhdf5") as f:
         assert f["tas"].shape == (60, 90, 180)
+    for query in "?X-Amz-Signature=secret", "?Key-Pair-Id=a/b&Signature=secret/secret":    # as a notebook shows it
+        for opens in h.File, netCDF4.Dataset:
+            with opens(f"{SERVER}/climate.nc{query}", "r", driver="xhdf5") as f:
+                assert "'climate.nc' (mode r" in repr(f) and "tas" in repr(f) and "ecret" not in repr(f), repr(f)
+            assert "Closed" in repr(f), repr(f)
+    with h.File(f"{DATA}/climate.nc", "r") as here:
+        assert "'climate.nc' (mode r" in repr(here), repr(here)
     options = {"driver": "xhdf5", "writable": True, "overlay_dir": f"{os.environ['XHDF5_SHADOW_DIR']}/overlay"}
     for kind, sent in ((None, True), (SystemExit, True), (KeyError, False)):    # as with h5py.File
         for number, opens in enumerate((h.File, netCDF4.Dataset)):
