@@ -289,11 +289,11 @@ def _left(file: h5py.File, kind: Any, error: Any) -> None:
 
 
 def guard_h5netcdf() -> None:
-    """The same for h5netcdf.File, which closes its h5py.File without a with-statement. Called when a file is opened, as
-    h5netcdf may be imported at any time; never imports it."""
+    """The same for h5netcdf.File, which closes its h5py.File without a with-statement. And its repr has no query, as
+    h5py.File's below. Called when a file is opened, as h5netcdf may be imported at any time; never imports it."""
     kind_of_file = getattr(sys.modules.get("h5netcdf.core"), "File", None)
-    plain = getattr(kind_of_file, "__exit__", None)
-    if plain is None or hasattr(plain, "xhdf5"):
+    plain, shows = getattr(kind_of_file, "__exit__", None), getattr(kind_of_file, "__repr__", None)
+    if plain is None or shows is None or hasattr(plain, "xhdf5"):
         return
 
     @functools.wraps(plain)
@@ -303,8 +303,15 @@ def guard_h5netcdf() -> None:
             _left(file, kind, error)
         return plain(self, kind, error, *args)
 
+    @functools.wraps(shows)
+    def text(self: Any) -> str:
+        said, name = cast(str, shows(self)), "" if getattr(self, "_closed", True) else getattr(self, "filename", "")
+        own, ours = os.path.basename(name), os.path.basename(shown(name)[1:-1])
+        return said.replace(repr(own), f"'{ours}'", 1) if own and is_url(name) else said
+
     leave.xhdf5 = plain  # type: ignore[attr-defined]
     setattr(kind_of_file, "__exit__", leave)
+    setattr(kind_of_file, "__repr__", text)
 
 
 def guard_repr() -> None:
