@@ -42,7 +42,8 @@ ROWS, CHUNK_ROWS, CHUNKS_A_ROW = 384, 32, 2     # of /gzip
 DATASETS = ("/contiguous", "/small_chunks", "/large_chunks", "/gzip")
 SHARES = ("rows", "columns", "points", "uneven", "all", "none")
 OWN_SHADOW = 'XHDF5_SHADOW_DIR="$XHDF5_SHADOW_DIR/${PMI_RANK-$OMPI_COMM_WORLD_RANK}"; mkdir -p -m 700 "$XHDF5_SHADOW_DIR"; exec "$@"'
-LAST_FAILS = 'r=${PMI_RANK-$OMPI_COMM_WORLD_RANK} n=${PMI_SIZE-$OMPI_COMM_WORLD_SIZE}; [ $((r + 1)) -lt $n ] || export XHDF5_RETRIES=none; exec "$@"'
+LAST_FAILS = ('r=${PMI_RANK-$OMPI_COMM_WORLD_RANK} n=${PMI_SIZE-$OMPI_COMM_WORLD_SIZE}; '
+              '[ $((r + 1)) -lt $n ] || export XHDF5_RETRIES=none; exec "$@"')
 
 
 class Job:

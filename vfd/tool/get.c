@@ -102,7 +102,7 @@ static int lock_part(struct download *d, struct stat *mine)
 /* Opens the part where what has come ends. Returns 0 or the exit code. */
 static int open_part(struct download *d)
 {
-    struct stat mine;
+    struct stat mine = {0};
     int code = lock_part(d, &mine);
     if (code)
         return code;
