@@ -36,8 +36,8 @@ extern "C" {
 #define H5FD_XHDF5_CONFIG_VERSION 1u
 
 /* The value of a number that is not set; a string that is not set is NULL. The value then comes from the first of these
- * sources that has one: the property list's driver configuration string (HDF5_DRIVER_CONFIG, --vfd-info);
- * XHDF5_* in the environment; the default. */
+ * sources that has one: the property list's driver configuration string (--vfd-info); HDF5_DRIVER_CONFIG, unless
+ * HDF5_DRIVER names another driver; XHDF5_* in the environment; the default. */
 #define H5FD_XHDF5_UNSET (-1)
 
 /* Settings of one property list: one field for each option, with the option's name. docs/options.md gives each

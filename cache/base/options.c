@@ -227,6 +227,14 @@ static int endpoints_of_heps(struct xh_options *o, struct xh_err *err)
     return rc;
 }
 
+/* HDF5_DRIVER_CONFIG, unless HDF5_DRIVER says that it is another driver's; NULL: it is not set. HDF5 itself hands it on
+ * to files alone that are opened without a list that names a driver. */
+static const char *config_of_env(void)
+{
+    const char *driver = getenv("HDF5_DRIVER");
+    return driver && *driver && strcmp(driver, "xhdf5") != 0 ? NULL : getenv("HDF5_DRIVER_CONFIG");
+}
+
 int xh_options_from_env(struct xh_options *o, struct xh_err *err)
 {
     /* With this each opening begins, by whatever door. When we are loaded is too early: HDF5 has a directory open. */
@@ -263,7 +271,8 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
             return rc;
         endpoints |= strcasecmp(key, "endpoints") == 0;
     }
-    return endpoints ? 0 : endpoints_of_heps(o, err);
+    int rc = endpoints ? 0 : endpoints_of_heps(o, err);
+    return rc ? rc : xh_options_from_string(o, config_of_env(), "HDF5_DRIVER_CONFIG", err);
 }
 
 int xh_options_env_has(const char *name)
@@ -272,7 +281,8 @@ int xh_options_env_has(const char *name)
     for (char **e = environ; e && *e; e++)
         if (strncmp(*e, "XHDF5_", 6) == 0 && strncasecmp(*e + 6, name, n) == 0 && (*e)[6 + n] == '=')
             return 1;
-    return 0;
+    const char *config = config_of_env();
+    return config && strcasestr(config, name);
 }
 
 /* Removes white space at both ends, in place. Returns the start. */

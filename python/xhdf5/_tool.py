@@ -64,7 +64,8 @@ def warm(names: Iterable[Any], metadata_only: bool, options: dict[str, Any]) -> 
         program, env = _program()
     except Unable as why:
         raise OSError(f"xhdf5.warm: {why}") from None
-    env["HDF5_DRIVER_CONFIG"] = config
+    ours = env.pop("HDF5_DRIVER", "") in ("", "xhdf5")     # else what the user has there is for another driver
+    env["HDF5_DRIVER_CONFIG"] = ",".join([env.get("HDF5_DRIVER_CONFIG", "") if ours else "", config])
     words = [program, "cache", "warm", "--json", *(["--metadata-only"] if metadata_only else []), "-"]
     done = subprocess.run(words, input=os.fsencode("\n".join(urls)), stdout=subprocess.PIPE, env=env)
     try:

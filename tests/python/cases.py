@@ -103,6 +103,29 @@ def options():
         assert digest(f) == expected()
 
 
+def configured():
+    """HDF5_DRIVER_CONFIG in the environment holds whichever way a file is opened, if HDF5_DRIVER names no other driver;
+    keywords are stronger."""
+    import h5py
+    import xhdf5
+    doors = {"driver=": lambda **o: h5py.File(URL, driver="xhdf5", **o), "open": lambda **o: xhdf5.open(URL, **o),
+             "file": lambda **o: xhdf5.file(URL, **o), "warm": lambda **o: xhdf5.warm([URL], **o)}
+    for name, door in doors.items():
+        os.environ["HDF5_DRIVER_CONFIG"] = "ca_bundle=/no/such.pem"
+        raises(OSError, ["/no/such.pem"], door)
+        door(**OPTIONS)
+        os.environ["HDF5_DRIVER_CONFIG"] = f"ca_bundle={OPTIONS['ca_bundle']}"
+        door(retries=2)
+    os.environ["HDF5_DRIVER_CONFIG"] = "conections=4"
+    raises(OSError, ["conections", "nearest known one is connections", "HDF5_DRIVER_CONFIG"], doors["open"], **OPTIONS)
+    xhdf5.enable()
+    raises(OSError, ["conections"], h5py.File, URL)
+    xhdf5.disable()
+    os.environ["HDF5_DRIVER"] = "sec2"
+    for door in doors.values():
+        door(**OPTIONS)
+
+
 def errors():
     """What fails raises what Python has for it, with the server's reason."""
     import xhdf5

@@ -104,6 +104,23 @@ Test(options, the_environment_is_weaker_than_the_string, .init = fresh)
     cr_assert(strstr(err.text, "XHDF5_CONNECTIONS"));
 }
 
+Test(options, the_driver_configuration_of_the_environment_counts_unless_it_is_another_drivers, .init = fresh)
+{
+    setenv("XHDF5_RETRIES", "2", 1);
+    setenv("HDF5_DRIVER_CONFIG", "connections=4,retries=3", 1);
+    cr_assert_eq(xh_options_from_env(&o, &err), 0, "%s", err.text);
+    cr_assert(o.connections == 4 && o.retries == 3);
+    cr_assert(xh_options_env_has("connections") && !xh_options_env_has("shadow"));
+    fresh();
+    setenv("HDF5_DRIVER", "ros3", 1);
+    cr_assert_eq(xh_options_from_env(&o, &err), 0, "%s", err.text);
+    cr_assert(o.connections == 0 && o.retries == 2 && !xh_options_env_has("connections"));
+    setenv("HDF5_DRIVER", "xhdf5", 1);
+    setenv("HDF5_DRIVER_CONFIG", "conections=4", 1);
+    cr_assert_eq(xh_options_from_env(&o, &err), XH_E_INVAL);
+    cr_assert(strstr(err.text, "HDF5_DRIVER_CONFIG") && strstr(err.text, "connections"), "%s", err.text);
+}
+
 Test(options, random_text_never_breaks_the_parser, .init = fresh, .timeout = 100)
 {
     static const char letters[] = "conetis=,,\"\" 0123kMG_\t\xff";

@@ -45,9 +45,7 @@ static int options(struct xh_options *o)
     struct xh_err err = {0};
     enum xh_progress_mode progress;
     xh_options_defaults(o);
-    if (xh_options_from_env(o, &err) ||
-        xh_options_from_string(o, getenv("HDF5_DRIVER_CONFIG"), "HDF5_DRIVER_CONFIG", &err) ||
-        xh_progress_by(o->progress, &progress, &err))
+    if (xh_options_from_env(o, &err) || xh_progress_by(o->progress, &progress, &err))
         return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text);
     if (progress == XH_PROGRESS_OFF)
         xh_progress_silence();
