@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 ssize_t xh_read_at(int fd, void *buf, size_t len, uint64_t off)
@@ -61,6 +62,34 @@ int xh_rename_new(const char *from, const char *to)
     if (rc != 0 && errno != EEXIST && (rc = link(from, to)) == 0)
         unlink(from);
     return rc;
+}
+
+int xh_make_own_dir(int at, const char *name)
+{
+    struct stat st;
+    char path[40];
+    int made = mkdirat(at, name, 0700) == 0;
+    if (!made && errno != EEXIST)
+        return -1;
+    int fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return 0; /* whoever opens it says why that fails */
+    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 077) == 0 &&
+        (st.st_mode & (made ? S_IRWXU : S_IXUSR)) != (made ? S_IRWXU : S_IXUSR)) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd); /* fchmod takes no O_PATH */
+        (void)!chmod(path, S_IRWXU);
+    }
+    close(fd);
+    return 0;
+}
+
+int xh_open_own(int at, const char *name, int flags)
+{
+    struct stat st;
+    int fd = openat(at, name, flags, 0600);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0600) != 0600)
+        fchmod(fd, 0600);
+    return fd;
 }
 
 DIR *xh_list(int fd)

@@ -37,6 +37,15 @@ int xh_write(int fd, const void *buf, size_t len);
 /* Gives the file |from| the name |to|, which nothing may have yet. Returns 0, or -1 with errno. */
 int xh_rename_new(const char *from, const char *to);
 
+/* Makes the directory |name| below |at| for this user alone, unless it is there. What a umask took of the user's own
+ * rights is given back; so it is to one that was there and that nobody can enter, if it is the user's and closed to
+ * others. Returns 0, or -1 with errno. */
+int xh_make_own_dir(int at, const char *name);
+
+/* Opens the file |name| below |at|, for this user alone where it is made. |flags|: O_CREAT and others. What a umask took
+ * of the user's own rights is given back: the next process wants them. Returns a descriptor, or -1 with errno. */
+int xh_open_own(int at, const char *name, int flags);
+
 /* Lists the directory |fd|; -1 is allowed. Returns NULL when it cannot be listed. Owns: |fd|; the caller closes the
  * result with closedir. */
 DIR *xh_list(int fd);

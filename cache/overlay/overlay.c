@@ -43,7 +43,7 @@ static int open_top(const struct xh_options *o, int make, char *path, size_t siz
         snprintf(path, size, "%s", o->overlay_dir);
     else
         snprintf(path, size, "/var/tmp/xhdf5-%u", (unsigned)geteuid());
-    if (make && mkdir(path, 0700) < 0 && errno != EEXIST)
+    if (make && xh_make_own_dir(AT_FDCWD, path) < 0)
         return sys_error(err, "cannot make the directory for written bytes", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && !make)
@@ -86,13 +86,13 @@ static int open_files(struct xh_overlay *v, int flags, struct xh_err *err)
 {
     int is_new = flags & O_CREAT;
     flags |= O_RDWR | O_NOFOLLOW | O_CLOEXEC;
-    v->alive = openat(v->dir, is_new ? "alive.new" : "alive", flags, 0600);
+    v->alive = xh_open_own(v->dir, is_new ? "alive.new" : "alive", flags);
     if (v->alive < 0)
         return sys_error(err, "cannot open files in", v->path);
     if (flock(v->alive, LOCK_EX | LOCK_NB) < 0)
         return xh_err_set(err, XH_E_INVAL, 0, "%s: a process has it open", v->id);
-    v->data = openat(v->dir, "data", flags, 0600);
-    v->base = v->data < 0 ? -1 : openat(v->dir, "base", flags, 0600);
+    v->data = xh_open_own(v->dir, "data", flags);
+    v->base = v->data < 0 ? -1 : xh_open_own(v->dir, "base", flags);
     int bad = v->base < 0 || (is_new && renameat(v->dir, "alive.new", v->dir, "alive") < 0);
     return bad ? sys_error(err, "cannot open files in", v->path) : 0;
 }
@@ -142,7 +142,7 @@ int xh_overlay_new(const struct xh_options *o, const char *url, struct xh_overla
             v->path = NULL;
         if (!v->path || !v->url)
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for written bytes");
-        else if (mkdirat(at, v->id, 0700) < 0 ||
+        else if (xh_make_own_dir(at, v->id) < 0 ||
                  (v->dir = openat(at, v->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
             rc = sys_error(err, "cannot make a directory for written bytes in", top);
         else
@@ -285,7 +285,7 @@ static void save_set(FILE *f, const char *word, const struct xh_extents *s)
 
 int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durable, struct xh_err *err)
 {
-    int fd = openat(v->dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = xh_open_own(v->dir, "record.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
     FILE *f = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!f) {
         if (fd >= 0)

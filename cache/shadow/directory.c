@@ -61,15 +61,25 @@ static const char *bad_fs(int dirfd, const struct xh_options *o)
     }
 }
 
+static const char few_files[] = "this process has as many files open as it may";
+static const char more_files[] = "raise that limit (ulimit -n), or close files";
+
+/* Why a call failed, by errno. */
+static const char *reason(char *said, size_t size)
+{
+    return errno == EMFILE || errno == ENFILE ? few_files : strerror_r(errno, said, size);
+}
+
 void xh_directory_say_disk(const char *path, const char *why)
 {
     static atomic_int said;
     xh_trace(XH_T_SHADOW, "no-disk", "dir=%s why=\"%s\"", path, why);
     if (!atomic_exchange(&said, 1))
         dprintf(STDERR_FILENO,
-                "xhdf5: the disk cache in %s cannot be used: %s. Reading goes on without it; name a directory on a "
-                "local disk that is yours alone (chmod 700) with XHDF5_DISK_CACHE_DIR\n",
-                path, why);
+                "xhdf5: the disk cache in %s cannot be used: %s. Reading goes on without it; %s\n", path, why,
+                why == few_files ? more_files
+                                 : "name a directory on a local disk that is yours alone (chmod 700) with "
+                                   "XHDF5_DISK_CACHE_DIR");
 }
 
 /* Traces that |path| cannot be used. If the user named the directory, also prints it once: the program runs on, and
@@ -86,8 +96,10 @@ static void say_unusable(const struct xh_options *o, const char *path, const cha
         dprintf(
             STDERR_FILENO,
             "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "
-            "shared: name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR\n",
-            path, why);
+            "shared: %s\n",
+            path, why,
+            why == few_files ? more_files
+                             : "name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR");
 }
 
 /* Returns why the opened directory |fd| is unsuitable, or NULL. If |fd| is -1, errno says why. */
@@ -97,6 +109,7 @@ static const char *bad_dir(int fd, const struct xh_options *o)
     if (fd < 0 || fstat(fd, &st) < 0)
         return errno == ENOENT                      ? "it is not there"
                : errno == ELOOP || errno == ENOTDIR ? "it is no directory"
+               : errno == EMFILE || errno == ENFILE ? few_files
                                                     : "no access";
     if (st.st_uid != geteuid())
         return "it is another user's";
@@ -111,7 +124,8 @@ static int open_layout(int base, const char *name, int create)
     struct stat st;
     for (unsigned i = 0; i < XH_STORE_TRIES; i++) {
         int fd = openat(base, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (fd < 0 && (errno != ENOENT || !create || (mkdirat(base, name, 0700) < 0 && errno != EEXIST)))
+        if (fd < 0 && ((errno != ENOENT && errno != EACCES) || !create || i + 1 == XH_STORE_TRIES ||
+                       xh_make_own_dir(base, name) < 0))
             return -1;
         if (fd < 0)
             continue;
@@ -132,15 +146,15 @@ int xh_directory_open(const struct xh_options *o, int create)
     const char *why = NULL;
     xh_directory_path(o, base_path);
     *strrchr(base_path, '/') = '\0';
-    if (create && mkdir(base_path, 0700) < 0 && errno != EEXIST)
-        why = strerror_r(errno, said, sizeof said);
+    if (create && xh_make_own_dir(AT_FDCWD, base_path) < 0)
+        why = reason(said, sizeof said);
     if (!why) {
         base = open(base_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         why = bad_dir(base, o);
     }
     if (!why && base >= 0) { /* bad_dir() says why it is not open */
         fd = open_layout(base, layout_dir(o->on_disk), create);
-        why = fd < 0 && create ? strerror_r(errno, said, sizeof said) : bad_dir(fd, o);
+        why = fd < 0 && create ? reason(said, sizeof said) : bad_dir(fd, o);
     }
     if (base >= 0)
         close(base);
@@ -156,7 +170,7 @@ int xh_directory_open(const struct xh_options *o, int create)
 int xh_directory_common(int dirfd, const char *name)
 {
     struct stat st;
-    int fd = openat(dirfd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    int fd = xh_open_own(dirfd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()))
         return fd;
     close(fd);

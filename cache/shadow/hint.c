@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "watch/trace.h"
 #include "impl.h"
 #include "directory.h"
@@ -162,7 +163,7 @@ static int save(struct xh_shadow *s, const char *file, const char *text)
     if (len >= (int)sizeof buf)
         return -1;
     xh_store_temp_name(temp);
-    int fd = openat(s->dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = xh_open_own(s->dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return -1;
     ssize_t n = write(fd, buf, (size_t)len);

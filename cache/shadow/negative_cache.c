@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "directory.h"
 #include "store.h"
 
@@ -44,7 +45,7 @@ void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks
     int dirfd = place(name, o, lacks, file);
     if (dirfd < 0)
         return;
-    int fd = lacks ? openat(dirfd, file, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600) : -1;
+    int fd = lacks ? xh_open_own(dirfd, file, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd >= 0) {
         futimens(fd, NULL);
         close(fd);

@@ -1385,6 +1385,33 @@ Test(page, the_budget_holds_for_processes_that_fill_files_of_their_own_at_once)
     budget_holds_at_once(0);
 }
 
+static unsigned mode_of(const char *file)
+{
+    char path[400];
+    struct stat st;
+    snprintf(path, sizeof path, "%s%s", dir, file);
+    return stat(path, &st) == 0 ? st.st_mode & 0777 : 07777;
+}
+
+Test(page, a_umask_that_takes_rights_from_the_user_leaves_directories_and_files_usable)
+{
+    mode_t before = umask(0777);
+    int dirfd = xh_directory_open(&opt, 1);
+    int common = xh_directory_common(dirfd, "turns");
+    umask(before);
+    cr_assert(dirfd >= 0 && common >= 0);
+    cr_expect_eq(mode_of(""), 0700, "%o", mode_of(""));
+    cr_expect_eq(mode_of("/" XH_LAYOUT_DIR), 0700, "%o", mode_of("/" XH_LAYOUT_DIR));
+    cr_expect_eq(mode_of("/" XH_LAYOUT_DIR "/turns"), 0600, "%o", mode_of("/" XH_LAYOUT_DIR "/turns"));
+    close(dirfd);
+    close(common);
+    chmod(opt.shadow_dir, 0600); /* as an older version left it */
+    dirfd = xh_directory_open(&opt, 1);
+    cr_expect(dirfd >= 0);
+    cr_expect_eq(mode_of(""), 0700, "%o", mode_of(""));
+    close(dirfd);
+}
+
 static struct xh_shadow *open_named(const char *validator)
 {
     struct xh_shadow *s = NULL;
