@@ -135,7 +135,7 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
     int near = h->foreign && xh_handle_is_near(&a->addr);
     h->asked |= !near;
     h->near = !h->asked;
-    return near ? CURL_SOCKET_BAD : socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    return near ? CURL_SOCKET_BAD : xh_handle_socket(a->family, a->socktype, a->protocol);
 }
 
 static CURLcode on_tls(CURL *easy, void *tls, void *ctx)

@@ -5,10 +5,12 @@
 #include "handle.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #ifdef __aarch64__
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -282,6 +284,16 @@ int xh_handle_says_near(const char *address)
     return inet_pton(AF_INET6, address, &v6.sin6_addr) == 1 && xh_handle_is_near(&v6);
 }
 
+/* This thread's last socket could not be made, as the process has as many files open as it may. */
+static _Thread_local int too_many_files;
+
+int xh_handle_socket(int family, int type, int protocol)
+{
+    int fd = socket(family, type | SOCK_CLOEXEC, protocol);
+    too_many_files = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    return fd;
+}
+
 enum xh_net xh_handle_net(int code)
 {
     switch ((CURLcode)code) {
@@ -318,7 +330,9 @@ enum xh_net xh_handle_net(int code)
 void xh_handle_outcome(void *e, enum xh_net net, int code, const char *said, struct xh_outcome *out)
 {
     long fresh = 0;
-    *out = (struct xh_outcome){.net = net};
+    *out = (struct xh_outcome){.net = net, .no_cas = code == CURLE_SSL_CACERT_BADFILE};
+    if (net == XH_NET_CONNECT && too_many_files)
+        said = "this process has as many files open as it may: raise that limit (ulimit -n), or close files";
     if (net != XH_NET_OK && net != XH_NET_CUT && code != CURLE_OK)
         snprintf(out->text, sizeof out->text, "%.190s",
                  code == CURLE_OUT_OF_MEMORY && net == XH_NET_BAD_HTTP ? "a header line is too long, or memory is short"

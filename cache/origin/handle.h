@@ -41,6 +41,9 @@ int xh_handle_says_near(const char *address);
 /* What |code| means. */
 enum xh_net xh_handle_net(int code);
 
+/* A socket for curl, or -1. If the process has as many files open as it may, the outcome says so. */
+int xh_handle_socket(int family, int type, int protocol);
+
 /* Fills |out|: a request that curl ended with |code| has ended as |net|. |said| is curl's error buffer. */
 void xh_handle_outcome(void *easy, enum xh_net net, int code, const char *said, struct xh_outcome *out);
 

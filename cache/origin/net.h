@@ -45,6 +45,7 @@ struct xh_outcome {
     unsigned opened;  /* connections opened for it */
     const char *cookies; /* what the reply changed of those that were sent: xh_cookies_changes' lines, as long as the
                           * event lasts. NULL: none were asked for */
+    int no_cas; /* of UNTRUSTED: the CAs could not be read */
     char text[192]; /* libcurl's words, no URL in them; "" for OK and CUT */
 };
 

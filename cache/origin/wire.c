@@ -198,7 +198,7 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
     int near = l->foreign && xh_handle_is_near(&a->addr);
     l->cut = near && !l->asked ? XH_NET_NEAR : XH_NET_OK; /* another address may still be good */
     l->asked |= !near;
-    int fd = near ? -1 : socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    int fd = near ? -1 : xh_handle_socket(a->family, a->socktype, a->protocol);
     if (fd < 0)
         return CURL_SOCKET_BAD;
     atomic_fetch_add_explicit(l->sockets, 1, memory_order_relaxed);

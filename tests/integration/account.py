@@ -329,6 +329,18 @@ def main():
                                                harness.driver_env(server, "/proc/nowhere", stats="on"))
                 assert status == 0 and err.count("the shadow directory /proc/nowhere cannot be used: No such file") == 1, err
                 assert err.count("from this process's pages (the shadow's directory cannot be used)") == 2, err
+            with tap.claim("with too few files left the shadow's directory is not blamed, nor the server or its CA: the "
+                           "texts name the limit"):
+                code = ("import h5py, os, resource, sys\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\nheld = []\n"
+                        "try:\n    while 1: held.append(os.open('/dev/null', 0))\nexcept OSError: pass\n"
+                        "for fd in held[:int(sys.argv[2])]: os.close(fd)\n"
+                        "try: h5py.File(sys.argv[1])\nexcept OSError as e: print(e)")
+                for left in range(1, 10):
+                    status, out, err = harness.run([PYTHON, "-c", code, f"{server.url}/images.h5", str(left)],
+                                                   harness.driver_env(server, shadow, retries=0))
+                    assert status == 0 and "chmod" not in err, err
+                    assert not out or "ulimit -n" in out, (left, out)
+                    assert not err or "ulimit -n" in err, (left, err)
         with harness.Server("xrootd", d) as server:
             c_and_h5py(tap, "xrootd", program, server, shadow)
         for kind in "nginx", "xrootd":

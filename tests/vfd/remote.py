@@ -149,6 +149,7 @@ def check_certificates(c):
             said = c.h5py("attempt", url, env=c.env(ca_bundle=path))
             assert said.startswith(("OSError", "FileNotFoundError", "PermissionError")), said
             assert "ca_bundle" in said.lower() or path in said, said
+            assert "not accepted" not in said and (claim != "wrong" or "PEM" in said), f"the server is blamed: {said}"
     with c.claim("a server whose CA is not known is an OSError that says what to set"):
         env = c.env()
         del env["XHDF5_CA_BUNDLE"]
