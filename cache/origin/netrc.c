@@ -86,7 +86,7 @@ int xh_netrc_find(const struct xh_env *env, const char *host, int defaults, char
     if (!text && !named && errno == ENOENT)
         return 0;
     if (!text)
-        return xh_err_set(err, XH_E_ACCES, 0, "the option netrc is on, but %.300s %s", path, why);
+        return xh_err_set(err, XH_E_ACCES, 0, "the option netrc is on, but %.300s: %s", path, why);
     int rc = find(text, host, defaults, &found_user, &found_password);
     if (rc == 1) {
         char *u = strdup(found_user), *w = strdup(found_password);

@@ -86,11 +86,16 @@ int xh_sentence_refused(const struct xh_attempt *a, struct xh_err *err)
             "%s: %.160s was refused%s%s%s. Get one that is valid, meant for this server, and covers this path", what,
             t->note, a->tells, why, cert);
     int elsewhere = !xh_url_same_server(x->url, a->first);
-    return xh_sentence(a, err, XH_E_ACCES, status, "%s: no token was found (%.200s)%s%s. Set %s%s", what,
-                       t ? t->note : "", why, cert,
+    const char *on = x->options->netrc && a->trusted_first
+                         ? ", and the netrc file has no user name with a password for the URL's host"
+                         : "";
+    return xh_sentence(a, err, XH_E_ACCES, status, "%s: no token was found (%.200s)%s%s%s. Set %s%s", what,
+                       t ? t->note : "", on, why, cert,
                        xh_login_is_earthdata(x->url->server)
                            ? "EARTHDATA_TOKEN to a token of yours, or XHDF5_NETRC=on"
-                           : "BEARER_TOKEN_FILE to a file with one",
+                       : x->options->netrc ? "BEARER_TOKEN_FILE to a file with one"
+                                           : "BEARER_TOKEN_FILE to a file with one, or XHDF5_NETRC=on for a name and "
+                                             "password of the netrc file",
                        elsewhere && status == 401 ? ". If you log in at that host, name it in XHDF5_LOGIN_HOSTS" : "");
 }
 
