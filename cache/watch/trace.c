@@ -24,15 +24,28 @@ static const struct {
     {"stats", XH_T_STATS},     {"all", XH_T_ALL},
 };
 
+static void tell_unknown(const char *name, size_t n)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    if (n && !atomic_flag_test_and_set(&told))
+        dprintf(STDERR_FILENO,
+                "xhdf5: the option log names \"%.*s\", which is no component: there are all, or some of vfd, read, plan, "
+                "predict, shadow, origin, stats\n",
+                (int)(n < 40 ? n : 40), name);
+}
+
 void xh_trace_enable(const char *names)
 {
     while (*names) {
         size_t n = strcspn(names, ", ");
+        unsigned bit = 0;
         for (size_t i = 0; i < sizeof components / sizeof *components; i++)
-            if (strlen(components[i].name) == n && memcmp(components[i].name, names, n) == 0) {
-                atomic_fetch_or_explicit(&printed, components[i].bit, memory_order_relaxed);
-                atomic_fetch_or_explicit(&xh_trace_mask, components[i].bit, memory_order_relaxed);
-            }
+            if (strlen(components[i].name) == n && memcmp(components[i].name, names, n) == 0)
+                bit = components[i].bit;
+        if (!bit)
+            tell_unknown(names, n);
+        atomic_fetch_or_explicit(&printed, bit, memory_order_relaxed);
+        atomic_fetch_or_explicit(&xh_trace_mask, bit, memory_order_relaxed);
         names += n + (names[n] != '\0');
     }
 }

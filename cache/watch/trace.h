@@ -20,7 +20,7 @@ enum xh_trace_component {
 
 extern _Atomic unsigned xh_trace_mask; /* components whose events are printed or go to the sink */
 
-/* Adds the named components to the process's mask. Ignores unknown names. */
+/* Adds the named components to the process's mask. An unknown name is told of once in a process, on standard error. */
 void xh_trace_enable(const char *components);
 
 /* Receives events in addition to the lines on standard error. |words| is printable and valid during the call. Threads:

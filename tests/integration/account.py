@@ -329,6 +329,11 @@ def main():
                                                harness.driver_env(server, "/proc/nowhere", stats="on"))
                 assert status == 0 and err.count("the shadow directory /proc/nowhere cannot be used: No such file") == 1, err
                 assert err.count("from this process's pages (the shadow's directory cannot be used)") == 2, err
+            with tap.claim("a component that the option log misspells is told of, once"):
+                status, out, err = harness.run([PYTHON, "-c", code, f"{server.url}/images.h5"],
+                                               harness.driver_env(server, shadow, log="stats,orign,debug"))
+                assert status == 0 and err.count('"orign", which is no component') == 1, err
+                assert " stats counters " in err, err
             with tap.claim("with too few files left the shadow's directory is not blamed, nor the server or its CA: the "
                            "texts name the limit"):
                 code = ("import h5py, os, resource, sys\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\nheld = []\n"
