@@ -42,8 +42,8 @@ int xh_rename_new(const char *from, const char *to);
  * others. Returns 0, or -1 with errno. */
 int xh_make_own_dir(int at, const char *name);
 
-/* Opens the file |name| below |at|, for this user alone where it is made. |flags|: O_CREAT and others. What a umask took
- * of the user's own rights is given back: the next process wants them. Returns a descriptor, or -1 with errno. */
+/* Opens the file |name| below |at|, for this user alone where it is made. |flags|: O_CREAT and others. What a umask
+ * took of the user's own rights is given back: the next process wants them. Returns a descriptor, or -1 with errno. */
 int xh_open_own(int at, const char *name, int flags);
 
 /* Lists the directory |fd|; -1 is allowed. Returns NULL when it cannot be listed. Owns: |fd|; the caller closes the

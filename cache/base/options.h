@@ -86,8 +86,8 @@ int xh_options_set_number(struct xh_options *o, enum xh_opt_id id, uint64_t valu
                           struct xh_err *err);
 
 /* Reads every XHDF5_* variable, then HDF5_DRIVER_CONFIG, unless HDF5_DRIVER names another driver. An empty variable
- * counts as unset. An unknown one is not an error: it is reported once in a process, on standard error, with the nearest
- * known name. Variables of the project's own tools are ignored. */
+ * counts as unset. An unknown one is not an error: it is reported once in a process, on standard error, with the
+ * nearest known name. Variables of the project's own tools are ignored. */
 int xh_options_from_env(struct xh_options *o, struct xh_err *err);
 
 /* Returns 1 when the environment has XHDF5_<name>, with any value, or HDF5_DRIVER_CONFIG speaks of it. Cheap. */

@@ -335,8 +335,8 @@ int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_er
     case XH_NET_UNTRUSTED:
         if (a->out->no_cas)
             return xh_sentence(a, err, XH_E_TLS, 0,
-                               "the server's certificate cannot be checked: %.250s cannot be read as certificates in PEM "
-                               "form. It has none, or this process has as many files open as it may (ulimit -n)",
+                               "the server's certificate cannot be checked: %.250s cannot be read as certificates in "
+                               "PEM form. It has none, or this process has as many files open as it may (ulimit -n)",
                                a->trust_note);
         if (advice)
             return xh_sentence(a, err, XH_E_TLS, 0, "the server's certificate was not accepted (%s). %s", said, advice);

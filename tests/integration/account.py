@@ -334,10 +334,10 @@ def main():
                                                harness.driver_env(server, shadow, log="stats,orign,debug"))
                 assert status == 0 and err.count('"orign", which is no component') == 1, err
                 assert " stats counters " in err, err
-            with tap.claim("with too few files left the shadow's directory is not blamed, nor the server or its CA: the "
-                           "texts name the limit"):
-                code = ("import h5py, os, resource, sys\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\nheld = []\n"
-                        "try:\n    while 1: held.append(os.open('/dev/null', 0))\nexcept OSError: pass\n"
+            with tap.claim("with too few files left the shadow's directory is not blamed, nor the server or its CA: "
+                           "the texts name the limit"):
+                code = ("import h5py, os, resource, sys\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+                        "held = []\ntry:\n    while 1: held.append(os.open('/dev/null', 0))\nexcept OSError: pass\n"
                         "for fd in held[:int(sys.argv[2])]: os.close(fd)\n"
                         "try: h5py.File(sys.argv[1])\nexcept OSError as e: print(e)")
                 for left in range(1, 10):

@@ -26,8 +26,8 @@ TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has
 INSTALLED = ("command",)  # what a build directory has not
 COMPILES = ("unfit_hdf5",)  # what takes a compiler
 # what depends on the h5py
-BRIEF = ("imported_first", "options", "configured", "prefetch", "expecting", "warming", "bytes_file", "commit", "discard",
-         "loader_fork_open", "wrong_path", "another_copy", "plugin_paths", "enabled_local", "enabled_low")
+BRIEF = ("imported_first", "options", "configured", "prefetch", "expecting", "warming", "bytes_file", "commit",
+         "discard", "loader_fork_open", "wrong_path", "another_copy", "plugin_paths", "enabled_local", "enabled_low")
 # what depends on the server
 SERVED = ("imported_first", "prefetch", "expecting", "warming", "bytes_file", "commit", "discard", "loader_fork_open")
 # HDF5 2.2, and an h5f that is not linked with it
