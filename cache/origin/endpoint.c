@@ -265,7 +265,7 @@ static int waits_for_grown(const struct xh_endpoint *e, const struct xh_request 
 {
     if (is_patient(r))
         return 1;
-    return is_stream(r) && r->job->transfer->patient && !r->job->transfer->goes_on && r->waits_ns &&
+    return is_stream(r) && r->job->transfer->patient && !r->job->transfer->goes_on && !r->again && r->waits_ns &&
            xh_control_patience_left(&e->link, waited(e, r->waits_ns, xh_now_ns())) > 0;
 }
 
@@ -361,10 +361,21 @@ static int may_stream(const struct xh_endpoint *e, const struct xh_request *r)
     return xh_control_may_stream(&load, xh_origin_object_connections(o), r->job->transfer->last);
 }
 
+/* A stream that waits for a grown connection holds up no demand behind it. */
+static struct xh_request *first_demand(struct xh_endpoint *e)
+{
+    for (struct xh_ring *p = e->demand.next; p != &e->demand; p = p->next) {
+        struct xh_request *r = xh_ring_of(p, struct xh_request, link);
+        if (!waits_for_grown(e, r) || choose_thread(e, r, 0))
+            return r;
+    }
+    return first_of(&e->demand);
+}
+
 static struct xh_request *next_request(struct xh_endpoint *e)
 {
     struct xh_request *r;
-    if ((r = first_of(&e->again)) != NULL || (r = first_of(&e->demand)) != NULL)
+    if ((r = first_of(&e->again)) != NULL || (r = first_demand(e)) != NULL)
         return r;
     r = first_of(&e->speculative);
     if (!r)

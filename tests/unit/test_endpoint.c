@@ -437,6 +437,9 @@ Test(endpoint, a_patient_stream_follows_another_and_is_opened_for_when_a_reader_
     stream[2]->job.speculative = 0;
     xh_endpoint_promote(&stream[2]->r);
     start();
+    cr_assert_eq(stream[2]->r.state, XH_REQ_QUEUED, "the first one's connection may be free sooner than a new one");
+    now += (uint64_t)xh_link_opening_ns(&e->link);
+    start();
     cr_assert_eq(stream[2]->r.state, XH_REQ_RUNNING, "the first may stand still for ever");
     cr_assert_eq(stream[1]->r.state, XH_REQ_QUEUED);
     finish(stream[0]);
@@ -444,6 +447,33 @@ Test(endpoint, a_patient_stream_follows_another_and_is_opened_for_when_a_reader_
 }
 
 /* The server hung up on all, and another stream of the same reader stands still. */
+Test(endpoint, what_is_read_now_goes_before_what_is_queued_for_other_files, .init = fresh)
+{
+    static struct xh_origin other;
+    known_and_fast();
+    other = origin;
+    struct load *first = ask_stream(1), *later[2], *read[3];
+    for (int i = 0; i < 2; i++) {
+        later[i] = ask_stream(1);
+        later[i]->job.origin = &other;
+    }
+    for (int i = 0; i < 3; i++)
+        read[i] = ask_stream(1);
+    start();
+    cr_assert_eq(first->r.state, XH_REQ_RUNNING);
+    promote(read[0]);
+    finish(first);
+    cr_assert_eq(read[0]->r.state, XH_REQ_RUNNING, "over the connection that was there");
+    cr_assert_eq(sockets(), 1);
+    finish(read[0]);
+    cr_assert_eq(read[1]->r.state, XH_REQ_RUNNING);
+    finish(read[1]);
+    cr_assert_eq(read[2]->r.state, XH_REQ_RUNNING, "in their order");
+    finish(read[2]);
+    cr_assert_eq(later[0]->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(later[1]->r.state, XH_REQ_QUEUED);
+}
+
 Test(endpoint, a_stream_whose_reader_has_come_does_not_wait_when_it_is_sent_again, .init = fresh)
 {
     known_and_fast();
@@ -452,6 +482,7 @@ Test(endpoint, a_stream_whose_reader_has_come_does_not_wait_when_it_is_sent_agai
     cr_assert_eq(read->r.state, XH_REQ_QUEUED);
     read->job.speculative = 0;
     xh_endpoint_promote(&read->r);
+    now += (uint64_t)xh_link_opening_ns(&e->link);
     start();
     cr_assert_eq(read->r.state, XH_REQ_RUNNING);
     finish(read);
@@ -550,8 +581,11 @@ Test(endpoint, a_promoted_stream_is_opened_for_like_demand_and_holds_none_up, .i
     promote(stream);
     struct load *demand = ask(0);
     start();
-    cr_assert_eq(stream->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(stream->r.state, XH_REQ_QUEUED, "a grown connection may soon be free");
     cr_assert_eq(demand->r.state, XH_REQ_RUNNING);
+    now += (uint64_t)xh_link_opening_ns(&e->link);
+    start();
+    cr_assert_eq(stream->r.state, XH_REQ_RUNNING);
 }
 
 Test(endpoint, a_promoted_stream_that_was_none_of_the_guesses_keeps_its_place, .init = fresh)
