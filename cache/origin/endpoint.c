@@ -561,7 +561,7 @@ uint64_t xh_endpoints_look(uint64_t now)
             nearest = wait < nearest ? wait : nearest;
             continue;
         }
-        if (!r || !(is_waited_for(r) || waits_for_grown(e, r)))
+        if (!r || !r->waits_ns || !(is_waited_for(r) || is_stream(r)))
             continue;
         uint64_t left = xh_control_patience_left(&e->link, waited(e, r->waits_ns, now));
         if (left == 0)
