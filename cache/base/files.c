@@ -3,8 +3,11 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PART_TRIES 100 /* others may make and remove it meanwhile */
 
 ssize_t xh_read_at(int fd, void *buf, size_t len, uint64_t off)
 {
@@ -73,9 +76,9 @@ int xh_make_own_dir(int at, const char *name)
         return -1;
     int fd = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return 0; /* whoever opens it says why that fails */
-    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 077) == 0 &&
-        (st.st_mode & (made ? S_IRWXU : S_IXUSR)) != (made ? S_IRWXU : S_IXUSR)) {
+        return 0; /* to open it fails, too, and says why */
+    mode_t needs = made ? S_IRWXU : S_IXUSR;
+    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 077) == 0 && (st.st_mode & needs) != needs) {
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd); /* fchmod takes no O_PATH */
         (void)!chmod(path, S_IRWXU);
     }
@@ -90,6 +93,47 @@ int xh_open_own(int at, const char *name, int flags)
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0600) != 0600)
         fchmod(fd, 0600);
     return fd;
+}
+
+/* Returns 1 when the open |part| is locked and may be written; 0: it was in the way, and is gone; or -1 with errno. */
+static int take_part(const char *part, int fd, int made)
+{
+    struct stat mine, now;
+    int own = EEXIST;
+    if (fstat(fd, &mine) != 0)
+        return -1;
+    if (S_ISREG(mine.st_mode)) {
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+            return -1;
+        if (lstat(part, &now) != 0 || now.st_ino != mine.st_ino || now.st_dev != mine.st_dev)
+            own = ESTALE;
+        else if (made || (mine.st_uid == geteuid() && mine.st_nlink == 1))
+            return 1;
+        else if (unlink(part) == 0)
+            return 0;
+    }
+    errno = own;
+    return -1;
+}
+
+int xh_open_part(const char *part, int flags, mode_t mode)
+{
+    flags |= O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    for (int tries = 0; tries < PART_TRIES; tries++) {
+        int fd = open(part, flags | O_CREAT | O_EXCL, mode), made = fd >= 0;
+        if (!made && errno == EEXIST && (fd = open(part, flags)) < 0 && errno == ENOENT)
+            continue;
+        int taken = fd < 0 ? -1 : take_part(part, fd, made), why = errno;
+        if (taken > 0)
+            return fd;
+        if (fd >= 0)
+            close(fd);
+        errno = why;
+        if (taken < 0)
+            return -1;
+    }
+    errno = EEXIST;
+    return -1;
 }
 
 DIR *xh_list(int fd)

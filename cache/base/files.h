@@ -46,6 +46,14 @@ int xh_make_own_dir(int at, const char *name);
  * took of the user's own rights is given back: the next process wants them. Returns a descriptor, or -1 with errno. */
 int xh_open_own(int at, const char *name, int flags);
 
+/* Opens and locks |part|, which is to become a file by another name; makes it, with |mode|, where it is not there. One
+ * that was there, and is of another user or has another name beside it, is replaced: what is written there would be
+ * somebody else's. (What is made here may have another owner, too: some file systems have one for all files.) |flags|:
+ * O_RDWR or O_WRONLY. Returns a descriptor, or -1 with errno. Of its own: EWOULDBLOCK: another process has it locked;
+ * ESTALE: another one has given it its other name since it was opened; EEXIST: what is there is no file that can be
+ * replaced. */
+int xh_open_part(const char *part, int flags, mode_t mode);
+
 /* Lists the directory |fd|; -1 is allowed. Returns NULL when it cannot be listed. Owns: |fd|; the caller closes the
  * result with closedir. */
 DIR *xh_list(int fd);

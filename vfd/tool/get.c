@@ -28,7 +28,6 @@
 #define PART ".part-"
 #define HASH_BYTES 8u
 #define NAME_BYTES 4096u
-#define PART_TRIES 100 /* others may make and remove it meanwhile */
 
 static const char help[] =
     "xhdf5 get URL [-o FILE] [--force]\n"
@@ -70,42 +69,20 @@ static int name_part(struct download *d)
     return good && (size_t)snprintf(d->part, sizeof d->part, "%s" PART "%s", d->to, hex) < sizeof d->part ? 0 : -1;
 }
 
-/* Opens and locks the part. One that was there, and is of another user or has another name beside it, is replaced: what
- * is written there would be somebody else's. (What is made here may have another owner, too: some file systems have one
- * for all files.) Returns 0 or the exit code. */
-static int lock_part(struct download *d, struct stat *mine)
-{
-    static const int how = O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    for (int tries = 0; tries < PART_TRIES; tries++) {
-        struct stat there;
-        int made = (d->fd = open(d->part, how | O_CREAT | O_EXCL, 0666)) >= 0;
-        if (!made && errno == EEXIST && (d->fd = open(d->part, how)) < 0 && errno == ENOENT)
-            continue;
-        if (d->fd < 0 || fstat(d->fd, mine) != 0)
-            return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
-        if (!S_ISREG(mine->st_mode))
-            break;
-        /* Between open and lock another process may have finished it and renamed it. */
-        if (flock(d->fd, LOCK_EX | LOCK_NB) != 0 || stat(d->part, &there) != 0 || there.st_ino != mine->st_ino ||
-            there.st_dev != mine->st_dev)
-            return xh_tool_fail(XH_EXIT_FAILED, "%s: another xhdf5 get is just fetching it", d->to);
-        if (made || (mine->st_uid == geteuid() && mine->st_nlink == 1))
-            return 0;
-        if (unlink(d->part) != 0)
-            break;
-        close(d->fd);
-        d->fd = -1;
-    }
-    return xh_tool_fail(XH_EXIT_FAILED, "%s is in the way: it is no regular file of yours", d->part);
-}
-
 /* Opens the part where what has come ends. Returns 0 or the exit code. */
 static int open_part(struct download *d)
 {
-    struct stat mine = {0};
-    int code = lock_part(d, &mine);
-    if (code)
-        return code;
+    struct stat mine;
+    d->fd = xh_open_part(d->part, O_WRONLY, 0666);
+    if (d->fd < 0 || fstat(d->fd, &mine) != 0) {
+        if (errno == EWOULDBLOCK || errno == ESTALE)
+            xh_tool_fail(0, "%s: another xhdf5 get is just fetching it", d->to);
+        else if (errno == EEXIST)
+            xh_tool_fail(0, "%s is in the way: it is no regular file of yours", d->part);
+        else
+            xh_tool_fail(0, "%s cannot be written: %s", d->part, strerror(errno));
+        return XH_EXIT_FAILED;
+    }
     d->at = (uint64_t)mine.st_size;
     if ((d->at > d->size || d->fleeting) && d->at) {
         d->at = 0;

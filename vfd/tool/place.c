@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 /* A later date than the file system's own was set by somebody, and passes for old, too. Writers on other machines may
  * date by their own clocks; what they are ahead is waited for, so it is less than the wait below. */
 #define AHEAD_MOST_S 5
+#define RENAMED_MOST 100 /* times in a row that another publisher is done just when this one opens it */
 #define LOOK_EVERY_NS 20000000u /* whether that second is over */
 #define LOOKS_MOST 500          /* ten seconds: a file that changes once a second all that time is being written */
 
@@ -43,34 +43,17 @@ void xh_place_free(struct xh_place *n)
     free(n->part);
 }
 
-/* Opens and locks the temporary file, and makes sure that the name still belongs to it. One that was there, and is of
- * another user or has another name beside it, is replaced: what is written there would be somebody else's. (What is
- * made here may have another owner, too: some file systems have one for all files.) Returns a descriptor or -1. */
+/* Opens and locks the temporary file, anew where another publisher has just given it its name. Returns a descriptor, or
+ * -1 with errno. */
 static int open_part(const char *part)
 {
-    struct stat now, mine;
-    for (int tries = 0; tries < 100; tries++) {
-        static const int how = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-        int fd = open(part, how | O_CREAT | O_EXCL, 0600), made = fd >= 0;
-        if (fd < 0 && errno == EEXIST && (fd = open(part, how)) < 0 && errno == ENOENT)
-            continue;
-        if (fd < 0)
-            return -1;
-        int locked = flock(fd, LOCK_EX | LOCK_NB) == 0, busy = !locked && errno == EWOULDBLOCK;
-        if (locked && fstat(fd, &mine) == 0 && lstat(part, &now) == 0 && now.st_ino == mine.st_ino &&
-            now.st_dev == mine.st_dev && S_ISREG(mine.st_mode)) {
-            if (made || (mine.st_uid == geteuid() && mine.st_nlink == 1))
-                return fd;
-            unlink(part);
-        }
-        close(fd);
-        if (busy) {
-            errno = EWOULDBLOCK;
-            return -1;
-        }
-    }
-    errno = EPERM;
-    return -1;
+    int fd = -1;
+    for (int tries = 0; tries < RENAMED_MOST; tries++)
+        if ((fd = xh_open_part(part, O_RDWR, 0600)) >= 0 || errno != ESTALE)
+            break;
+    if (fd < 0 && (errno == EEXIST || errno == ESTALE))
+        errno = EPERM;
+    return fd;
 }
 
 /* Makes the directory's entry survive a crash, too. */
