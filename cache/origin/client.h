@@ -62,7 +62,7 @@ void xh_client_times(const struct xh_client *h, struct xh_client_times *out);
 /* The TLS session (an SSL *) of the request under way, or NULL: there is none, or it is not our OpenSSL's. */
 void *xh_client_tls(const struct xh_client *h);
 
-/* Plain bytes on the connection of a handle that connects only. Return 0 with |*n| bytes done, 1: none can be now, or
+/* Plain bytes on the connection of a client that connects only. Return 0 with |*n| bytes done, 1: none can be now, or
  * -1. They do not wait; xh_client_wait does, for |sending| or for bytes to come, a tenth of a second at most. */
 int xh_client_put(struct xh_client *h, const char *text, size_t len, size_t *n);
 int xh_client_take(struct xh_client *h, char *buf, size_t len, size_t *n);

@@ -110,7 +110,7 @@ void xh_dav_give_up(struct xh_dav *d, int gives_up)
     atomic_store_explicit(&d->gives_up, gives_up, memory_order_relaxed);
 }
 
-struct xh_client *xh_dav_handle(struct xh_dav *d, int silent, struct xh_err *err)
+struct xh_client *xh_dav_client(struct xh_dav *d, int silent, struct xh_err *err)
 {
     if (xh_loop_enter(&d->o, err)) /* libcurl is initialised by it, and its exit handler tells when it is too late */
         return NULL;
@@ -228,7 +228,7 @@ static void perform(struct xh_dav *d, const struct xh_dav_asked *a, const struct
         waits = xh_account_enter(d->account, XH_NETWORK);
     }
     uint64_t begun = xh_timeline_on() ? xh_now_ns() : 0;
-    xh_client_ask(d->handle, ask, out);
+    xh_client_ask(d->client, ask, out);
     if (begun)
         xh_timeline_slice(0, a->method, begun, xh_now_ns(), "name=%s status=%d sent=%" PRIu64, a->suffix,
                           d->reply.status, d->sent);
@@ -400,7 +400,7 @@ static int refused(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err
         what = ": the directory of the file does not exist there. Make it, and send the file again";
     } else if (status == 405 || status == 501) {
         what = ": the server does not do it there (nginx: dav_methods)";
-    } else if (status == 413 || status == 507 || (full && status != 405 && status != 501)) {
+    } else if (status == 413 || status == 507 || full) {
         code = XH_E_NOSPACE;
         what = status == 413 ? ": the server does not take so large a file (nginx: client_max_body_size)"
                              : ": there is no room at the server";

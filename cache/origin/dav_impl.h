@@ -14,7 +14,7 @@ struct xh_dav {
     struct xh_options o;
     struct xh_url *url;
     struct xh_caller caller;
-    struct xh_client *handle;
+    struct xh_client *client;
     struct xh_client *quick; /* the connection of xh_dav_exchange, or NULL */
     struct xh_counters *counters; /* both or none */
     struct xh_account *account;
@@ -63,8 +63,8 @@ struct xh_dav_lines {
 /* Fills |l| for the request |a| to |to|. Returns 0, or -1 without memory. */
 int xh_dav_lines(const struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_url *to, struct xh_dav_lines *l);
 
-/* A handle for |d|, which asks by itself or, |silent|, only connects; NULL with |err| set. */
-struct xh_client *xh_dav_handle(struct xh_dav *d, int silent, struct xh_err *err);
+/* A client for |d|, which asks by itself or, |silent|, only connects; NULL with |err| set. */
+struct xh_client *xh_dav_client(struct xh_dav *d, int silent, struct xh_err *err);
 
 /* Waits until |to|'s server need not be left alone any more. Returns 0, or XH_E_SYS: the process is exiting. Blocks. */
 int xh_dav_wait(struct xh_dav *d, const struct xh_url *to, struct xh_err *err);

@@ -40,7 +40,7 @@ int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out
     if (rc == 0 && d->url->text[strlen(d->url->text) - 1] == '/')
         rc = xh_dav_is_directory(d, 0, err);
     rc = rc ? rc : xh_caller_find(&d->caller, &d->o, d->url, err);
-    if (rc == 0 && !(d->handle = xh_dav_handle(d, 0, &own))) {
+    if (rc == 0 && !(d->client = xh_dav_client(d, 0, &own))) {
         rc = own.code;
         if (err)
             *err = own;
@@ -69,7 +69,7 @@ void xh_dav_close(struct xh_dav *d)
     if (!d)
         return;
     xh_dav_end_quick(d);
-    xh_client_free(d->handle);
+    xh_client_free(d->client);
     xh_caller_free(&d->caller);
     xh_url_unref(d->url);
     xh_env_release(&d->o);
@@ -210,7 +210,7 @@ int xh_dav_is_foreign(const struct xh_dav *d)
 
 int xh_dav_is_warm(const struct xh_dav *d)
 {
-    return xh_client_is_open(d->handle);
+    return xh_client_is_open(d->client);
 }
 
 void xh_dav_greet(struct xh_dav *d)

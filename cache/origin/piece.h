@@ -3,7 +3,7 @@
  * sent all of them.
  *
  * libcurl opens the connection (proxies, certificates, CAs as everywhere) and carries the bytes; requests and replies
- * are HTTP/1.1, written and read here. Threads: one at a time for each handle; signals that a broken connection raises
+ * are HTTP/1.1, written and read here. Threads: one at a time for each client; signals that a broken connection raises
  * (SIGPIPE) are to be blocked. Source: RFC 9112, 9.3.2 (pipelining). */
 #ifndef XH_PIECE_H
 #define XH_PIECE_H

@@ -14,7 +14,7 @@
 
 struct xh_dial {
     const struct xh_caller *c;
-    struct xh_client *handle;
+    struct xh_client *client;
     /* Valid during a request. */
     const struct xh_question *q;
     struct xh_answer *a;
@@ -85,7 +85,7 @@ static void note_tls(struct xh_answer *a, SSL *ssl)
 static int on_line(void *ctx, const char *p, size_t n)
 {
     struct xh_dial *d = ctx;
-    SSL *ssl = d->a->tls ? NULL : xh_client_tls(d->handle);
+    SSL *ssl = d->a->tls ? NULL : xh_client_tls(d->client);
     if (ssl)
         note_tls(d->a, ssl);
     static const char chunked[] = "Transfer-Encoding: chunked";
@@ -145,7 +145,7 @@ static const struct xh_client_events events = {.line = on_line, .body = on_body,
 struct xh_dial *xh_dial_new(const struct xh_caller *c)
 {
     struct xh_dial *d = calloc(1, sizeof *d);
-    if (!d || !(d->handle = xh_client_new(&events, d, 0))) {
+    if (!d || !(d->client = xh_client_new(&events, d, 0))) {
         free(d);
         return NULL;
     }
@@ -156,7 +156,7 @@ struct xh_dial *xh_dial_new(const struct xh_caller *c)
 void xh_dial_free(struct xh_dial *d)
 {
     if (d)
-        xh_client_free(d->handle);
+        xh_client_free(d->client);
     free(d);
 }
 
@@ -219,7 +219,7 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
         ask.send = (struct xh_send){.method = q->method, .headers = lines.line};
         xh_caller_send(d->c, d->c->token, u, &ask.send);
         ask.send.connect_timeout_ms = at_most(ask.send.connect_timeout_ms);
-        xh_client_ask(d->handle, &ask, &out);
+        xh_client_ask(d->client, &ask, &out);
     }
     handshake = NULL;
     free(lines.destination);
@@ -234,7 +234,7 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
     } else if (!a->why[0]) {
         xh_tool_plain(out.text, a->why, sizeof a->why);
     }
-    xh_client_times(d->handle, &times);
+    xh_client_times(d->client, &times);
     a->opened = out.opened > 0;
     a->connect_ms = times.connect_ms;
     a->tls_ms = times.tls_ms;
