@@ -184,7 +184,7 @@ void xh_endpoint_take(struct xh_request *r)
     r->endpoint = NULL;
 }
 
-/* What is fetched ahead of |o| goes before that of other files, as |o| is read now. */
+/* What is queued ahead of |o|'s reader goes before what is queued of other files, as |o| is read now. */
 static void prefer(struct xh_endpoint *e, const struct xh_origin *o)
 {
     struct xh_ring first, *next;
@@ -212,7 +212,7 @@ void xh_endpoint_promote(struct xh_request *r)
         xh_ring_take(&r->link);
         xh_ring_put_last(&e->demand, &r->link);
         r->waits_ns = xh_now_ns();
-        if (is_stream(r))
+        if (is_stream(r)) /* by parts that are none, too, 16 sources of 8 MiB took 1.12 of the time */
             prefer(e, r->job->origin);
         break;
     case XH_REQ_BOUND: case XH_REQ_RUNNING:
@@ -263,10 +263,10 @@ static int is_waited_for(const struct xh_request *r)
  * for as long as opening one takes. A young one would take longer for it than a grown one takes until it is free. */
 static int waits_for_grown(const struct xh_endpoint *e, const struct xh_request *r)
 {
-    if (is_patient(r))
-        return 1;
-    return is_stream(r) && r->job->transfer->patient && !r->job->transfer->goes_on && !r->again && r->waits_ns &&
-           xh_control_patience_left(&e->link, waited(e, r->waits_ns, xh_now_ns())) > 0;
+    if (!is_stream(r) || !r->job->transfer->patient)
+        return 0;
+    return is_patient(r) || (!r->job->transfer->goes_on && !r->again &&
+                             xh_control_patience_left(&e->link, waited(e, r->waits_ns, xh_now_ns())) > 0);
 }
 
 static struct xh_asked asked_of(const struct xh_request *r)
@@ -561,7 +561,7 @@ uint64_t xh_endpoints_look(uint64_t now)
             nearest = wait < nearest ? wait : nearest;
             continue;
         }
-        if (!r || !r->waits_ns || !(is_waited_for(r) || is_stream(r)))
+        if (!r || !r->waits_ns)
             continue;
         uint64_t left = xh_control_patience_left(&e->link, waited(e, r->waits_ns, now));
         if (left == 0)

@@ -447,6 +447,23 @@ Test(endpoint, a_patient_stream_follows_another_and_is_opened_for_when_a_reader_
 }
 
 /* The server hung up on all, and another stream of the same reader stands still. */
+Test(endpoint, a_promoted_stream_that_waits_for_a_grown_connection_is_looked_at_when_that_is_over, .init = fresh)
+{
+    known_and_fast();
+    struct load *stands = ask_stream(1), *read = ask_stream(1);
+    start();
+    cr_assert_eq(stands->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(xh_endpoints_look(now), UINT64_MAX, "nobody waits");
+    promote(read);
+    start();
+    cr_assert_eq(read->r.state, XH_REQ_QUEUED);
+    uint64_t wait = xh_endpoints_look(now);
+    cr_assert_eq(wait, (uint64_t)xh_link_opening_ns(&e->link));
+    now += wait;
+    xh_endpoints_look(now);
+    cr_assert_eq(read->r.state, XH_REQ_BOUND);
+}
+
 Test(endpoint, what_is_read_now_goes_before_what_is_queued_for_other_files, .init = fresh)
 {
     static struct xh_origin other;
