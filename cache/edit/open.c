@@ -36,13 +36,13 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
         int rc = xh_cache_open_part(url, &e->opt, &e->account, &e->file, err);
         if (rc == XH_E_NOENT && tries == 0 && !*e->refused && xh_replace_find(e))
             continue;
-        if (rc == XH_E_CHANGED && tries < 3)
-            continue;
-        rc = rc ? rc : xh_dav_stat(e->dav, "", st, err);
-        if (rc)
-            return rc;
-        if (st->there && xh_dav_is_same(st->validator, xh_cache_validator(e->file)))
-            return 0;
+        if (rc != XH_E_CHANGED) {
+            rc = rc ? rc : xh_dav_stat(e->dav, "", st, err);
+            if (rc)
+                return rc;
+            if (st->there && xh_dav_is_same(st->validator, xh_cache_validator(e->file)))
+                return 0;
+        }
         xh_cache_close(e->file);
         e->file = NULL;
         if (tries == 3)
