@@ -96,7 +96,7 @@ int xh_fapl_mentions(const struct xh_fapl_info *info, enum xh_opt_id id)
 {
     const char *name = xh_opt_rows[id].name;
     /* A string that did not fit can still be read when the list is the program's own. */
-    return xh_options_env_has(name) || info->set[id] || strcasestr(info->config, name) ||
+    return xh_options_env_has(name) || info->set[id] || xh_options_names(info->config, name) ||
            (info->config_lost && !info->namer.by_file);
 }
 

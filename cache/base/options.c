@@ -281,8 +281,7 @@ int xh_options_env_has(const char *name)
     for (char **e = environ; e && *e; e++)
         if (strncmp(*e, "XHDF5_", 6) == 0 && strncasecmp(*e + 6, name, n) == 0 && (*e)[6 + n] == '=')
             return 1;
-    const char *config = config_of_env();
-    return config && strcasestr(config, name);
+    return xh_options_names(config_of_env(), name);
 }
 
 /* Removes white space at both ends, in place. Returns the start. */
@@ -316,6 +315,19 @@ static int set_part(struct xh_options *o, char *part, const char *where, struct 
     return xh_options_set(o, trim(part), value, where, err);
 }
 
+#define UNCLOSED SIZE_MAX
+
+/* Returns how long the part "key=value" is that |text| begins with, up to a comma or the end; inside quotation marks a
+ * comma belongs to the value. Returns UNCLOSED when such a mark is not closed. */
+static size_t part_length(const char *text)
+{
+    size_t n = 0;
+    int quoted = 0;
+    for (; text[n] && (quoted || text[n] != ','); n++)
+        quoted ^= text[n] == '"';
+    return quoted ? UNCLOSED : n;
+}
+
 int xh_options_from_string(struct xh_options *o, const char *text, const char *where, struct xh_err *err)
 {
     char *copy = text ? strdup(text) : NULL;
@@ -324,22 +336,29 @@ int xh_options_from_string(struct xh_options *o, const char *text, const char *w
         return 0;
     if (!copy)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory while reading %s", where);
-    for (char *p = copy, *part = copy, quoted = 0; rc == 0; p++) {
-        if (*p == '"')
-            quoted = !quoted;
-        int last = *p == '\0';
-        if (!last && (quoted || *p != ','))
-            continue;
-        if (last && quoted) {
+    for (char *part = copy; rc == 0 && part;) {
+        size_t n = part_length(part);
+        if (n == UNCLOSED) {
             rc = xh_err_set(err, XH_E_INVAL, 0, "%s: a quotation mark is not closed", where);
             break;
         }
-        *p = '\0';
+        char *next = part[n] ? part + n + 1 : NULL;
+        part[n] = '\0';
         rc = set_part(o, part, where, err);
-        if (last)
-            break;
-        part = p + 1;
+        part = next;
     }
     free(copy);
     return rc;
+}
+
+int xh_options_names(const char *text, const char *name)
+{
+    static const char white[] = " \t\n\v\f\r";
+    size_t len = strlen(name), n;
+    for (; text && (n = part_length(text)) != UNCLOSED; text = text[n] ? text + n + 1 : NULL) {
+        const char *key = text + strspn(text, white), *behind = key + len;
+        if (strncasecmp(key, name, len) == 0 && behind[strspn(behind, white)] == '=')
+            return 1;
+    }
+    return 0;
 }

@@ -97,4 +97,8 @@ int xh_options_env_has(const char *name);
  * quotation marks may contain a comma. */
 int xh_options_from_string(struct xh_options *o, const char *text, const char *where, struct xh_err *err);
 
+/* Returns 1 when |text|, of that form, sets the option |name|. Quotation marks are closed before it. |text| may be
+ * NULL. Allocates nothing. */
+int xh_options_names(const char *text, const char *name);
+
 #endif

@@ -121,6 +121,35 @@ Test(options, the_driver_configuration_of_the_environment_counts_unless_it_is_an
     cr_assert(strstr(err.text, "HDF5_DRIVER_CONFIG") && strstr(err.text, "connections"), "%s", err.text);
 }
 
+Test(options, an_option_is_named_where_it_stands_as_a_key_alone, .init = fresh)
+{
+    static const struct {
+        const char *text, *name;
+        int named;
+    } cases[] = {
+        {"shadow=off", "shadow", 1},
+        {" log=read , SHADOW = off", "shadow", 1},
+        {"shadow_dir=/x", "shadow", 0},
+        {"local_shadow=on", "shadow", 0},
+        {"log=shadow", "shadow", 0},
+        {"log=\"read,shadow=off\"", "shadow", 0},
+        {"log=\"read,shadow\",shadow=off", "shadow", 1},
+        {"shadow", "shadow", 0},
+        {"", "shadow", 0},
+        {",,", "shadow", 0},
+        {"log=\"shadow=off", "shadow", 0},
+        {NULL, "shadow", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert_eq(xh_options_names(cases[i].text, cases[i].name), cases[i].named, "%s", cases[i].text);
+        if (cases[i].text)
+            setenv("HDF5_DRIVER_CONFIG", cases[i].text, 1);
+        else
+            unsetenv("HDF5_DRIVER_CONFIG");
+        cr_assert_eq(xh_options_env_has(cases[i].name), cases[i].named, "%s", cases[i].text);
+    }
+}
+
 Test(options, random_text_never_breaks_the_parser, .init = fresh, .timeout = 100)
 {
     static const char letters[] = "conetis=,,\"\" 0123kMG_\t\xff";
