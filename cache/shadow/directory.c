@@ -61,56 +61,62 @@ static const char *bad_fs(int dirfd, const struct xh_options *o)
     }
 }
 
-static const char few_files[] = "this process has as many files open as it may";
-static const char more_files[] = "raise that limit (ulimit -n), or close files";
-
-/* Why a call failed, by errno. */
-static const char *reason(char *said, size_t size)
+void xh_directory_unfit(struct xh_unfit *out, int bad)
 {
-    return errno == EMFILE || errno == ENFILE ? few_files : strerror_r(errno, said, size);
+    out->cure = bad == EMFILE || bad == ENFILE ? XH_CURE_FILES
+                : bad == ENOSPC || bad == EDQUOT ? XH_CURE_ROOM
+                                                 : XH_CURE_DIRECTORY;
+    out->why = out->cure == XH_CURE_FILES ? "this process has as many files open as it may"
+                                          : strerror_r(bad, out->text, sizeof out->text);
 }
 
-void xh_directory_say_disk(const char *path, const char *why)
+const char *xh_directory_cure(const struct xh_unfit *u, int on_disk)
+{
+    switch (u->cure) {
+    case XH_CURE_FILES: return "raise that limit (ulimit -n), or close files";
+    case XH_CURE_ROOM:
+        return on_disk ? "make room there, or name a directory on another disk with XHDF5_DISK_CACHE_DIR"
+                       : "make room there, or name a directory in another tmpfs with XHDF5_SHADOW_DIR";
+    case XH_CURE_DIRECTORY: break;
+    }
+    return on_disk ? "name a directory on a local disk that is yours alone (chmod 700) with XHDF5_DISK_CACHE_DIR"
+                   : "name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR";
+}
+
+void xh_directory_say_disk(const char *path, const struct xh_unfit *u)
 {
     static atomic_int said;
-    xh_trace(XH_T_SHADOW, "no-disk", "dir=%s why=\"%s\"", path, why);
+    xh_trace(XH_T_SHADOW, "no-disk", "dir=%s why=\"%s\"", path, u->why);
     if (!atomic_exchange(&said, 1))
         dprintf(STDERR_FILENO,
-                "xhdf5: the disk cache in %s cannot be used: %s. Reading goes on without it; %s\n", path, why,
-                why == few_files ? more_files
-                                 : "name a directory on a local disk that is yours alone (chmod 700) with "
-                                   "XHDF5_DISK_CACHE_DIR");
+                "xhdf5: the disk cache in %s cannot be used: %s. Reading goes on without it; %s\n", path, u->why,
+                xh_directory_cure(u, 1));
 }
 
 /* Traces that |path| cannot be used. If the user named the directory, also prints it once: the program runs on, and
  * shares nothing. */
-static void say_unusable(const struct xh_options *o, const char *path, const char *why)
+static void say_unusable(const struct xh_options *o, const char *path, const struct xh_unfit *u)
 {
     static atomic_int said;
     if (o->on_disk) {
-        xh_directory_say_disk(path, why);
+        xh_directory_say_disk(path, u);
         return;
     }
-    xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, why);
+    xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, u->why);
     if (o->shadow_dir[0] && !atomic_exchange(&said, 1))
         dprintf(
             STDERR_FILENO,
             "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "
             "shared: %s\n",
-            path, why,
-            why == few_files ? more_files
-                             : "name a directory in a tmpfs that is yours alone (chmod 700) with XHDF5_SHADOW_DIR");
+            path, u->why, xh_directory_cure(u, 0));
 }
 
-/* Returns why the opened directory |fd| is unsuitable, or NULL. If |fd| is -1, errno says why. */
+/* Returns why the opened directory |fd| is unsuitable, or NULL. */
 static const char *bad_dir(int fd, const struct xh_options *o)
 {
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return errno == ENOENT                      ? "it is not there"
-               : errno == ELOOP || errno == ENOTDIR ? "it is no directory"
-               : errno == EMFILE || errno == ENFILE ? few_files
-                                                    : "no access";
+    if (fstat(fd, &st) < 0)
+        return "no access";
     if (st.st_uid != geteuid())
         return "it is another user's";
     if (st.st_mode & 077)
@@ -139,32 +145,56 @@ static int open_layout(int base, const char *name, int create)
     return -1;
 }
 
-int xh_directory_open(const struct xh_options *o, int create)
+/* A directory could not be opened, as errno says: fills |out|. */
+static void note_unopened(struct xh_unfit *out)
 {
-    char base_path[XH_DIR_BYTES], said[80];
+    xh_directory_unfit(out, errno);
+    if (out->cure == XH_CURE_DIRECTORY)
+        out->why = errno == ENOENT                      ? "it is not there"
+                   : errno == ELOOP || errno == ENOTDIR ? "it is no directory"
+                                                        : "no access";
+}
+
+int xh_directory_try(const struct xh_options *o, int create, struct xh_unfit *out)
+{
+    char base_path[XH_DIR_BYTES];
     int base = -1, fd = -1;
-    const char *why = NULL;
+    *out = (struct xh_unfit){0};
     xh_directory_path(o, base_path);
     *strrchr(base_path, '/') = '\0';
     if (create && xh_make_own_dir(AT_FDCWD, base_path) < 0)
-        why = reason(said, sizeof said);
-    if (!why) {
-        base = open(base_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        why = bad_dir(base, o);
-    }
-    if (!why && base >= 0) { /* bad_dir() says why it is not open */
+        xh_directory_unfit(out, errno);
+    else if ((base = open(base_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+        note_unopened(out);
+    else if (!(out->why = bad_dir(base, o))) {
         fd = open_layout(base, layout_dir(o->on_disk), create);
-        why = fd < 0 && create ? reason(said, sizeof said) : bad_dir(fd, o);
+        if (fd >= 0)
+            out->why = bad_dir(fd, o);
+        else if (create)
+            xh_directory_unfit(out, errno);
+        else
+            note_unopened(out);
     }
     if (base >= 0)
         close(base);
-    if (!why)
+    if (!out->why)
         return xh_store_move_up(fd);
-    if (create)
-        say_unusable(o, base_path, why);
     if (fd >= 0)
         close(fd);
     return -1;
+}
+
+int xh_directory_open(const struct xh_options *o, int create)
+{
+    char base_path[XH_DIR_BYTES];
+    struct xh_unfit unfit;
+    int fd = xh_directory_try(o, create, &unfit);
+    if (fd < 0 && create) {
+        xh_directory_path(o, base_path);
+        *strrchr(base_path, '/') = '\0';
+        say_unusable(o, base_path, &unfit);
+    }
+    return fd;
 }
 
 int xh_directory_common(int dirfd, const char *name)

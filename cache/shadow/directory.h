@@ -9,6 +9,22 @@
 #define XH_PLACES_MOST 16u
 #define XH_PLACE_BYTES 20
 
+/* Why a directory cannot be used, and what helps: another directory; fewer open files in the process; more room. */
+struct xh_unfit {
+    const char *why; /* a static text, or |text|; NULL: it can be used */
+    enum { XH_CURE_DIRECTORY, XH_CURE_FILES, XH_CURE_ROOM } cure;
+    char text[80];
+};
+
+/* Returns what to do about it; |on_disk|: it is the disk cache's. */
+const char *xh_directory_cure(const struct xh_unfit *u, int on_disk);
+
+/* Fills |out| for a call that failed with the errno |bad|. */
+void xh_directory_unfit(struct xh_unfit *out, int bad);
+
+/* As xh_directory_open, but says nothing: fills |out|. */
+int xh_directory_try(const struct xh_options *o, int create, struct xh_unfit *out);
+
 /* Opens this layout's directory; |create| makes it. Returns a descriptor, which marks the directory as used while it is
  * open. Returns -1 when no directory can be trusted. With |create| the reason is traced, and, for a directory that the
  * user named, printed to standard error once a process. */
@@ -22,7 +38,7 @@ void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
  * counted, and removed when no process has it open; its content is not read. */
 size_t xh_directory_places(int dirfd, int on_disk, char place[XH_PLACES_MOST][XH_PLACE_BYTES]);
 /* Says once in a process on standard error that the disk cache cannot be used, or takes no more, and why. */
-void xh_directory_say_disk(const char *path, const char *why);
+void xh_directory_say_disk(const char *path, const struct xh_unfit *u);
 
 /* Lists a place. Returns NULL when it is gone. Owns: the caller closes it with closedir. */
 DIR *xh_directory_list(int dirfd, const char *place);

@@ -238,7 +238,8 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
         int shared = o->shadow && make_shared(s, o) == 0;
         if (!shared && o->on_disk) {
             pthread_mutex_unlock(&xh_shadow_lock);
-            xh_directory_say_disk(o->shadow_dir, "no file can be made there, or its disk is full");
+            xh_directory_say_disk(o->shadow_dir,
+                                  &(struct xh_unfit){.why = "no file can be made there, or its disk is full"});
             free(s);
             return xh_err_set(err, XH_E_NOSPACE, 0, "%.500s: the disk cache cannot be used", o->shadow_dir);
         }

@@ -108,10 +108,12 @@ static void note_sums(struct xh_shadow *s, uint64_t off, const uint8_t *data, si
 
 static int no_more(const struct xh_shadow *s, uint64_t off, int why)
 {
-    char said[80];
+    struct xh_unfit full = {0};
     xh_trace(XH_T_SHADOW, "fill_failed", "name=%.10s off=%llu errno=%d", s->name, (unsigned long long)off, why);
-    if (s->head.on_disk)
-        xh_directory_say_disk(s->dir, strerror_r(why, said, sizeof said));
+    if (s->head.on_disk) {
+        xh_directory_unfit(&full, why);
+        xh_directory_say_disk(s->dir, &full);
+    }
     return XH_E_NOSPACE;
 }
 
