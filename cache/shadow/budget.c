@@ -235,3 +235,16 @@ uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes, int on_disk)
     room /= on_disk ? 4 : 2;
     return memory / 4 < room ? memory / 4 : room;
 }
+
+#define USELESS_BYTES (4u << 20)
+
+int xh_budget_is_useless(const struct xh_options *o, uint64_t budget)
+{
+    return !o->shadow_budget_bytes && budget < USELESS_BYTES;
+}
+
+uint64_t xh_budget_of(int dirfd, const struct xh_options *o, uint64_t *used_bytes)
+{
+    *used_bytes = xh_budget_used(dirfd, 0, o->on_disk);
+    return o->shadow_budget_bytes ? o->shadow_budget_bytes : xh_budget_auto(dirfd, *used_bytes, o->on_disk);
+}

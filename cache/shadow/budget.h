@@ -10,6 +10,10 @@ uint64_t xh_budget_memory(void);
  * most half of the file system's free space; |on_disk|: a quarter of that space. |used_bytes| of the directory count as
  * free. */
 uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes, int on_disk);
+/* Returns the budget of the directory, by the options, or else by itself. Sets |*used_bytes| to what is taken of it. */
+uint64_t xh_budget_of(int dirfd, const struct xh_options *o, uint64_t *used_bytes);
+/* Returns 1 when |budget| is so small that private memory serves better; one that the user chose never is. */
+int xh_budget_is_useless(const struct xh_options *o, uint64_t budget);
 /* Returns the bytes that all shadows, and what is known of URLs, take in the directory and those of the other layouts,
  * except the file with inode |skip| (0: none). */
 uint64_t xh_budget_used(int dirfd, ino_t skip, int on_disk);

@@ -8,10 +8,12 @@
 #include "image.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -410,9 +412,41 @@ void xh_image_room(const struct xh_options *o, uint64_t *budget_bytes, uint64_t 
     *budget_bytes = *taken_bytes = 0;
     if (dirfd < 0)
         return;
-    *taken_bytes = xh_budget_used(dirfd, 0, o->on_disk);
-    *budget_bytes = o->shadow_budget_bytes;
-    if (!*budget_bytes)
-        *budget_bytes = xh_budget_auto(dirfd, *taken_bytes, o->on_disk);
+    *budget_bytes = xh_budget_of(dirfd, o, taken_bytes);
     close(dirfd);
+}
+
+/* Returns 0 when a file with a page can be made in the directory, else an errno. */
+static int try_file(int dirfd)
+{
+    int fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return errno == EOPNOTSUPP || errno == EISDIR ? 0 : errno; /* it has no files without a name */
+    int bad = posix_fallocate(fd, 0, XH_PAGE_BYTES);
+    close(fd);
+    return bad;
+}
+
+int xh_image_usable(const struct xh_options *o, uint64_t *free_bytes, const char **cure, struct xh_err *err)
+{
+    char path[XH_DIR_BYTES];
+    struct xh_unfit unfit;
+    struct statvfs fs;
+    uint64_t used;
+    int dirfd = xh_directory_try(o, 1, &unfit), bad = dirfd < 0 ? 0 : try_file(dirfd);
+    *free_bytes = UINT64_MAX; /* a tmpfs without limit reports 0 blocks */
+    if (dirfd >= 0 && fstatvfs(dirfd, &fs) == 0 && fs.f_blocks)
+        *free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (bad)
+        xh_directory_unfit(&unfit, bad);
+    else if (dirfd >= 0 && xh_budget_is_useless(o, xh_budget_of(dirfd, o, &used)))
+        unfit = (struct xh_unfit){.why = "too little is free, there or of the memory", .cure = XH_CURE_ROOM};
+    if (dirfd >= 0)
+        close(dirfd);
+    if (!unfit.why)
+        return 0;
+    xh_directory_path(o, path);
+    *strrchr(path, '/') = '\0';
+    *cure = xh_directory_cure(&unfit, o->on_disk);
+    return xh_err_set(err, XH_E_SYS, 0, "the directory %.300s cannot be used: %s", path, unfit.why);
 }

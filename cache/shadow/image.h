@@ -47,6 +47,11 @@ int xh_image_remove(const struct xh_options *o, const struct xh_image_info *i, s
 /* Sets the budget of the directory's shadows, and the bytes that they take now; 0 and 0 without a directory. */
 void xh_image_room(const struct xh_options *o, uint64_t *budget_bytes, uint64_t *taken_bytes);
 
+/* Tells whether shadows can be made in the directory that |o| names, which is made if need be: tries a file there. Sets
+ * |*free_bytes| to what is free in its file system; UINT64_MAX: not known. Returns 0; or XH_E_SYS, with |err| set to
+ * which directory and why, and |*cure| to what to do, a static text. */
+int xh_image_usable(const struct xh_options *o, uint64_t *free_bytes, const char **cure, struct xh_err *err);
+
 /* ---- one image */
 
 struct xh_image;

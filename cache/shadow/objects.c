@@ -25,7 +25,6 @@
 #include "directory.h"
 #include "store.h"
 
-#define USELESS_BYTES (4u << 20) /* with a smaller automatic budget, private memory serves better */
 #define PRIVATE_LEAST_BYTES (1u << 20) /* the budget however little memory is left */
 #define STEP_MIN_BYTES (64u << 10)
 #define STEP_MAX_BYTES (1u << 20)
@@ -134,10 +133,8 @@ static int make_shared(struct xh_shadow *s, const struct xh_options *o)
         s->private_ = XH_PRIVATE_NO_DIR;
         return -1;
     }
-    uint64_t budget = o->shadow_budget_bytes;
-    if (!budget)
-        budget = xh_budget_auto(s->dirfd, xh_budget_used(s->dirfd, 0, o->on_disk), o->on_disk);
-    if (!o->shadow_budget_bytes && budget < USELESS_BYTES)
+    uint64_t used, budget = xh_budget_of(s->dirfd, o, &used);
+    if (xh_budget_is_useless(o, budget))
         xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"no space\"", s->dir);
     else if (xh_store_attach(s) == 0 && map_words(s) == 0) {
         set_budget(s, budget);

@@ -28,7 +28,7 @@ from gate import Gate  # noqa: E402
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 URL = "https://host/path/file.h5"     # in the documentation
 STEPS = ["name", "connection", "TLS", "credentials", "redirects", "reply", "ranges", "version", "cache",
-         "round trip", "throughput", "sidecars", "opening", "metadata", "datasets"]
+         "round trip", "throughput", "shadow", "sidecars", "opening", "metadata", "datasets"]
 SAMPLE = """
 import sys, h5py, numpy as np
 rng = np.random.default_rng(3)
@@ -114,6 +114,51 @@ def examines(tap, b, kind):
         assert s["throughput"]["state"] == "not tried"
         text = b.tool("doctor", b.url("images.h5"), "--quick")[0]
         assert text.count("  ok  ") == len(STEPS) - 2 and "nothing is in the way" in text, text
+
+
+# Words before a command that runs it with a file system of 1 MiB at $1, which is full.
+FULL = ["unshare", "--mount", "--propagation", "unchanged", "sh", "-c",
+        'set -e; mount -t tmpfs -o size=1m,mode=700 none "$1"; head -c 9m /dev/zero >"$1/other" 2>/dev/null || :\n'
+        'cd "$2"; shift 2; exec "$@"', "sh"]
+
+
+def mounts_are_denied(directory):
+    r = subprocess.run([*FULL, directory, directory, "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return (r.stderr.strip() or "mounts are not permitted") if r.returncode else None
+
+
+def where_it_stays(tap, b):
+    """The directories of the shadow and of the disk cache, which nothing else of the doctor shows."""
+    good, bad, full = (b.directory / name for name in ("own", "open", "full"))
+    for d, mode in (good, 0o700), (bad, 0o777), (full, 0o700):
+        d.mkdir()
+        d.chmod(mode)
+    with tap.claim("doctor tells of the shadow's directory how full it is, and of one that cannot be used why, and "
+                   "what helps"):
+        s = b.doctor("images.h5", "--quick")[0]["shadow"]
+        assert s["state"] == "ok" and "that it may take" in s["text"] and " free" in s["text"], s
+        assert "off" in b.doctor("images.h5", "--quick", XHDF5_SHADOW="off")[0]["shadow"]["text"]
+        for name, why in (bad, "open to others"), ("/proc/nothing/here", "No such file"):
+            s = b.doctor("images.h5", "--quick", want=1, XHDF5_SHADOW_DIR=str(name))[0]["shadow"]
+            assert s["state"] == "note" and f"{name} cannot be used: " in s["text"] and why in s["text"], s
+            assert "XHDF5_SHADOW_DIR" in s["advice"], s
+    with tap.claim("so it does of the disk cache's"):
+        for name, why in (bad, "open to others"), (b.directory / "own/x/y", "No such file"):
+            s = b.doctor("images.h5", "--quick", want=1, XHDF5_DISK_CACHE_DIR=str(name))[0]["disk cache"]
+            assert s["state"] == "note" and why in s["text"] and "XHDF5_DISK_CACHE_DIR" in s["advice"], s
+    claim = "doctor, cache warm and get name a full file system as the cause, and get leaves nothing there"
+    if denied := mounts_are_denied(full):
+        return tap.skip(claim, denied)
+    with tap.claim(claim):
+        words = dict(before=[*FULL, full, b.directory], XHDF5_SHADOW_DIR=str(full))
+        s = b.doctor("images.h5", "--quick", want=1, **words)[0]["shadow"]
+        assert s["state"] == "note" and "No space left" in s["text"] and "make room" in s["advice"], s
+        _, err = b.tool("cache", "warm", b.url("images.h5"), want=3, **words)
+        assert f"{full} cannot be used: No space left" in err and "make room" in err, err
+        script = '"$@"; code=$?; ls full >&2; exit $code'
+        words["before"] += ["sh", "-c", script, "sh"]
+        _, err = b.tool("get", b.url("images.h5"), "-o", "full/x.h5", want=3, **words)
+        assert "there is room for 0 B" in err and ".part-" not in err, err
 
 
 def beside(tap, b, kind):
@@ -375,6 +420,7 @@ def at_server(tap, kind):
         with harness.Server(kind, data) as server, harness.shadow_dir() as shadow:
             b = Bench(server.url, data, harness.driver_env(server, shadow, retries=1), directory)
             examines(tap, b, kind)
+            where_it_stays(tap, b)
             if kind == "nginx":  # what does not depend on the server
                 fails(tap, b)
                 looks(tap, b)

@@ -163,32 +163,40 @@ static enum xh_state sources(struct doctor *d)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static int no_more(void *ctx, const struct xh_image_info *i)
+/* Where what is read stays: whether that can be used, how full it is, and how much room there is. */
+static enum xh_state place(struct doctor *d, const struct xh_options *o)
 {
-    (void)ctx;
-    (void)i;
-    return 1;
+    struct xh_report *r = &d->report;
+    struct xh_err err = {0};
+    uint64_t budget, taken, left;
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
+    const char *cure;
+    if (xh_image_usable(o, &left, &cure, &err)) {
+        xh_report_say(r, "%s", err.text);
+        xh_report_advise(r, "%s", cure);
+        return XH_STATE_NOTE;
+    }
+    xh_image_room(o, &budget, &taken);
+    xh_report_say(r, "%s%s%s, of %s that it may take", o->shadow_dir, o->shadow_dir[0] ? ": " : "",
+                  xh_size_text(taken, a), xh_size_text(budget, b));
+    if (left != UINT64_MAX)
+        xh_report_say(r, "its file system has %s free", xh_size_text(left, c));
+    return XH_STATE_OK;
 }
 
-/* Where what is read stays: whether that can be used, and how full it is. */
+static enum xh_state shadow(struct doctor *d)
+{
+    if (d->o->shadow)
+        return place(d, d->o);
+    xh_report_say(&d->report, "the option shadow is off: processes share nothing");
+    return XH_STATE_OK;
+}
+
 static enum xh_state disk_cache(struct doctor *d)
 {
     struct xh_options on_disk;
-    struct xh_err err = {0};
-    uint64_t budget, taken;
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     xh_shadow_on_disk(d->o, &on_disk);
-    if (xh_image_each(&on_disk, no_more, NULL, &err)) {
-        xh_report_say(&d->report, "%s", err.text);
-        return XH_STATE_NOTE;
-    }
-    xh_image_room(&on_disk, &budget, &taken);
-    if (budget)
-        xh_report_say(&d->report, "%s: %s, of %s that it may take", on_disk.shadow_dir, xh_size_text(taken, a),
-                      xh_size_text(budget, b));
-    else
-        xh_report_say(&d->report, "%s: nothing is there yet", on_disk.shadow_dir);
-    return XH_STATE_OK;
+    return place(d, &on_disk);
 }
 
 static int examine(struct doctor *d)
@@ -200,7 +208,8 @@ static int examine(struct doctor *d)
                  {"credentials", xh_doctor_credentials}, {"redirects", xh_doctor_redirects}, {"reply", xh_doctor_reply},
                  {"ranges", xh_doctor_ranges}, {"version", xh_doctor_version}, {"cache", xh_doctor_cache},
                  {"round trip", xh_doctor_round_trip},
-                 {"throughput", xh_doctor_throughput}, {"disk cache", disk_cache}, {"sidecars", xh_doctor_beside},
+                 {"throughput", xh_doctor_throughput}, {"shadow", shadow}, {"disk cache", disk_cache},
+                 {"sidecars", xh_doctor_beside},
                  {"writing", xh_doctor_writing},
                  {"opening", opening}, {"metadata", metadata}, {"datasets", datasets},
                  {"sources", sources}};

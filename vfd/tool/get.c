@@ -173,7 +173,7 @@ static int fetch(struct download *d)
         return code;
     if (err.code == XH_E_CHANGED)
         unlink(d->part);
-    else if (!d->fleeting)
+    else if (!d->fleeting && d->at)
         xh_tool_fail(0, "what has come is kept: the same command goes on from there");
     return code;
 }
@@ -274,6 +274,15 @@ static int get_file(struct download *d)
     return XH_EXIT_OK;
 }
 
+/* Closes the part. One into which nothing has come is removed, while its lock is held. */
+static void leave(const struct download *d, int code)
+{
+    struct stat st;
+    if (code != XH_EXIT_OK && fstat(d->fd, &st) == 0 && st.st_size == 0 && st.st_nlink > 0)
+        unlink(d->part);
+    close(d->fd);
+}
+
 static int get(struct download *d, const struct xh_options *given)
 {
     struct xh_err err = {0};
@@ -299,7 +308,7 @@ static int get(struct download *d, const struct xh_options *given)
     if (!d->to && !whole && code == XH_EXIT_OK)
         code = confirm(d);
     if (d->to && d->fd >= 0)
-        close(d->fd);
+        leave(d, code);
     xh_cache_close(d->f);
     return code;
 }

@@ -209,13 +209,32 @@ static const char *place_of(const struct xh_options *o, struct xh_options *out)
     return "shadow";
 }
 
+#define FREE_TEXT (XH_SIZE_TEXT + 40u) /* bytes of free_there(), with its NUL */
+
+/* Sets |out| to how much is free in the file system of |place|, where that counts: behind what it may hold. Returns
+ * |out|. */
+static const char *free_there(const struct xh_options *place, char out[FREE_TEXT])
+{
+    char size[XH_SIZE_TEXT];
+    struct xh_err err;
+    const char *cure;
+    uint64_t left;
+    xh_image_usable(place, &left, &cure, &err);
+    out[0] = '\0';
+    if (left != UINT64_MAX)
+        snprintf(out, FREE_TEXT, ", and its file system has %s free", xh_size_text(left, size));
+    return out;
+}
+
 /* Says in |out| what is in the shadow, or on the disk, now. */
 static int report(struct outcome *out, const char *url, const struct xh_options *o, struct xh_file *f,
                   const struct xh_survey *s, int too_large)
 {
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
-    uint64_t wanted = xh_ranges_bytes(s->raw, s->nraw), budget, taken;
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT], full[FREE_TEXT];
+    uint64_t wanted = xh_ranges_bytes(s->raw, s->nraw), budget, taken, left;
     struct stayed now = {0};
+    struct xh_err err;
+    const char *cure;
     struct xh_options place;
     const char *where = place_of(o, &place), *raise = place.on_disk ? "DISK_CACHE_BYTES" : "SHADOW_BUDGET_BYTES";
     xh_cache_settle(f);
@@ -226,11 +245,14 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
     free(object);
     free(kept_as);
     xh_image_close(m);
+    if (!m && xh_image_usable(&place, &left, &cure, &err))
+        return fail(out, XH_EXIT_FAILED, "%s: there is no %s that other processes could use: %s; %s", out->shown, where,
+                    err.text, cure);
     if (!m)
         return fail(out, XH_EXIT_FAILED,
-                    "%s: there is no %s that other processes could use: its directory is not usable (XHDF5_LOG=shadow "
-                    "says why), the option shadow is off, or the server names no version of the file that proves its "
-                    "bytes (a weak ETag; or the file was changed within the last minute: try again when that is over)",
+                    "%s: there is no %s that other processes could use: the server names no version of the file that "
+                    "proves its bytes (a weak ETag; or the file was changed within the last minute: try again when "
+                    "that is over)",
                     out->shown, where);
     out->where = where;
     out->objects = s->objects;
@@ -247,9 +269,10 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
                     xh_size_text(wanted, a), where, xh_size_text(budget, b), raise);
     if (now.wanted_bytes < wanted)
         return fail(out, XH_EXIT_NO,
-                    "only %s of %s of raw data stayed: the %s may hold %s. Name what is needed with "
+                    "only %s of %s of raw data stayed: the %s may hold %s%s. Name what is needed with "
                     "--dataset, or raise XHDF5_%s%s",
-                    xh_size_text(now.wanted_bytes, a), xh_size_text(wanted, b), where, xh_size_text(budget, c), raise,
+                    xh_size_text(now.wanted_bytes, a), xh_size_text(wanted, b), where, xh_size_text(budget, c),
+                    free_there(&place, full), raise,
                     place.on_disk ? "; if it is large enough, the disk was too slow: say it again" : "");
     return out->code = XH_EXIT_OK;
 }
@@ -259,7 +282,7 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
 static int report_metadata(struct outcome *out, const struct wish *w, const char *url, const struct xh_options *o,
                            const struct xh_survey *before)
 {
-    char size[XH_SIZE_TEXT];
+    char size[XH_SIZE_TEXT], full[FREE_TEXT];
     uint64_t budget, taken;
     struct xh_err err = {0};
     struct xh_options local = *o, place;
@@ -273,8 +296,8 @@ static int report_metadata(struct outcome *out, const struct wish *w, const char
     if (!lacks)
         return out->code;
     xh_image_room(&place, &budget, &taken);
-    return fail(out, XH_EXIT_NO, "not all of the metadata stayed: the %s may hold %s. Raise XHDF5_%s%s", where,
-                xh_size_text(budget, size), raise,
+    return fail(out, XH_EXIT_NO, "not all of the metadata stayed: the %s may hold %s%s. Raise XHDF5_%s%s", where,
+                xh_size_text(budget, size), free_there(&place, full), raise,
                 place.on_disk ? "; if it is large enough, the disk was too slow: say it again" : "");
 }
 
