@@ -35,6 +35,9 @@ struct family {
     struct xh_family_lost lost;
     struct xh_lineup lineup[LINEUPS_MOST];
     size_t lineups;
+    int endless;  /* 1: a mapping of the family has a name with %b */
+    char *in_row; /* the last URL of a row of those that differ by their numbers alone; NULL: none */
+    size_t row;   /* how many these are */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -130,6 +133,7 @@ int xh_family_leave(uint64_t id)
         tdestroy(f->kin, kin_free);
         for (size_t i = 0; i < f->lineups; i++)
             xh_lineup_free(&f->lineup[i]);
+        free(f->in_row);
         free(f);
     }
     give();
@@ -213,11 +217,83 @@ static void line_up(struct family *f, struct xh_names *names)
 void xh_family_saw(uint64_t id, const void *p, size_t len)
 {
     struct xh_names names = {0};
-    for (size_t at = 0; xh_mapping_next(p, len, &at, &names); names = (struct xh_names){0}) {
+    for (size_t at = 0; xh_mapping_next(p, len, &at, &names); names = (struct xh_names){.endless = names.endless}) {
         enter();
         line_up(find(id), &names);
         give();
     }
+    enter();
+    struct family *f = names.endless ? find(id) : NULL;
+    if (f)
+        f->endless = 1;
+    give();
+}
+
+/* ---- names that never end */
+
+#define DIGITS "0123456789"
+
+/* How many files are opened before the server is asked for one that cannot be there, and then twice as many, and so on.
+ * A request in 256 is hardly seen; and 256 files that need not be there cost little. */
+#define ROW_FILES 256u
+
+/* No block has this number: it is HDF5's H5S_UNLIMITED. */
+#define ABSURD "18446744073709551615"
+
+/* Writes |url| to |out|, with ABSURD in place of each number that is another one in |other|. |out| NULL: writes
+ * nothing. Returns the length without its NUL; or 0 when the two differ by more than numbers, or not at all. */
+static size_t make_absurd(const char *url, const char *other, char *out)
+{
+    size_t n = 0, differ = 0;
+    for (;; url++, other++) {
+        size_t a = strspn(url, DIGITS), b = strspn(other, DIGITS);
+        int same = a == b && memcmp(url, other, a) == 0;
+        const char *number = same ? url : ABSURD;
+        size_t len = same ? a : strlen(ABSURD);
+        if (!a != !b || url[a] != other[b])
+            return 0;
+        differ += !same;
+        if (out)
+            memcpy(out + n, number, len);
+        n += len;
+        url += a;
+        other += b;
+        if (out)
+            out[n] = *url;
+        if (!*url)
+            return differ ? n : 0;
+        n++;
+    }
+}
+
+char *xh_family_absurd(uint64_t id, const char *url)
+{
+    char *absurd = NULL;
+    enter();
+    struct family *f = find(id);
+    if (!f || !f->endless) {
+        give();
+        return NULL;
+    }
+    size_t n = f->in_row ? make_absurd(url, f->in_row, NULL) : 0;
+    f->row = n ? f->row + 1 : 1;
+    if (f->row >= ROW_FILES && (f->row & (f->row - 1)) == 0 && (absurd = malloc(n + 1))) {
+        make_absurd(url, f->in_row, absurd);
+    } else {
+        free(f->in_row);
+        f->in_row = strdup(url);
+    }
+    give();
+    return absurd;
+}
+
+void xh_family_is_endless(uint64_t id)
+{
+    enter();
+    struct family *f = find(id);
+    if (f && f->row)
+        f->row--;
+    give();
 }
 
 size_t xh_family_behind(uint64_t id, const char *url)

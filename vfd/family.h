@@ -56,6 +56,15 @@ struct xh_family_lost xh_family_lost(uint64_t family);
 /* A file of the family has the global heap collection |p|, of |len| bytes. Remembers the file names in it. */
 void xh_family_saw(uint64_t family, const void *p, size_t len);
 
+/* |url| was opened, and nothing was known of it. HDF5 opens the files of a name with %b one after the other until one
+ * is missing, so a server that has a file for each name would keep it at that for ever. Returns, once in many such
+ * files, the URL of a file that cannot be there, to ask the server for: |url| with a number that no block has. Returns
+ * NULL when there is no need to ask, or no memory. Owns: free(). */
+char *xh_family_absurd(uint64_t family, const char *url);
+
+/* The server has that file, so the last URL is not used. When it is opened again, the server is asked again. */
+void xh_family_is_endless(uint64_t family);
+
 /* Returns how many files follow |url| in a mapping of the family; 0 also when it is in none. */
 size_t xh_family_behind(uint64_t id, const char *url);
 

@@ -85,9 +85,19 @@ static void skip_selection(struct cursor *c)
     }
 }
 
+/* Returns 1 when HDF5 makes names of the pattern |p| with the number of a block. Source: H5Pset_virtual. */
+static int counts(const char *p)
+{
+    for (; (p = strchr(p, '%')); p += 2)
+        if (p[1] != '%')
+            return p[1] == 'b';
+    return 0;
+}
+
 static int add(struct xh_names *out, const char *name, const char **last)
 {
     size_t n = strlen(name) + 1;
+    out->endless |= counts(name);
     if ((*last && strcmp(*last, name) == 0) || strcmp(name, ".") == 0 || !*name || strchr(name, '%'))
         return 1;
     if (out->n == NAMES_MOST || n > NAMES_BYTES - out->bytes)
@@ -137,7 +147,7 @@ static uint64_t collection(const void *p, size_t len)
 static void forget(struct xh_names *out)
 {
     free(out->text);
-    *out = (struct xh_names){0};
+    *out = (struct xh_names){.endless = out->endless};
 }
 
 size_t xh_mapping_next(const void *p, size_t len, size_t *at, struct xh_names *out)

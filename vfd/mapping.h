@@ -14,13 +14,14 @@
 struct xh_names {
     char *text;
     size_t bytes, n;
+    int endless; /* 1: there was a pattern for any number of names (%b) */
 };
 
 /* Fills |out|, which is empty, with the names of the next mapping in the collection |p|, of |len| bytes. |*at| is 0 at
  * first; the call moves it behind the mapping. A mapping within the same file is left out, and so is a name that HDF5
  * makes from a pattern. A file whose lengths are not stored in eight bytes gives no names.
  * Returns the number of names, at least two. Returns 0, with |out| empty, when there is no further such mapping or no
- * memory.
+ * memory. In either case sets out->endless when a mapping that it came by has such a pattern; else leaves that.
  * Owns: the caller frees out->text. */
 size_t xh_mapping_next(const void *p, size_t len, size_t *at, struct xh_names *out);
 

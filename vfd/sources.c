@@ -11,6 +11,7 @@
 
 #include "../cache/cache.h"
 #include "../cache/base/hash.h"
+#include "../cache/base/hdf5.h"
 #include "../cache/base/now.h"
 #include "family.h"
 #include "fapl.h"
@@ -230,6 +231,45 @@ void xh_sources_forget(uint64_t family)
     xh_cache_expect_none(family);
 }
 
+/* Returns 1 when the server has an HDF5 file at |url|. Asks once: a server that fails for such a name has no file. */
+static int is_there(struct xh_h5 *h5, const char *url, hid_t fapl)
+{
+    unsigned char head[XH_HDF5_SIGNATURE_BYTES];
+    struct xh_extent e = {.len = sizeof head, .buf = head};
+    struct xh_file *f = NULL;
+    struct xh_options o;
+    struct xh_err err;
+    if (xh_fapl_options(h5, fapl, &o, &err))
+        return 0;
+    o.retries = 0;
+    o.stats = 0;
+    snprintf(o.sidecar, sizeof o.sidecar, "off");
+    if (xh_cache_open(url, &o, &f, &err))
+        return 0;
+    int there = xh_cache_size(f) >= sizeof head && xh_cache_read(f, XH_KIND_META, &e, 1, &err) == 0 &&
+                xh_hdf5_is_signed(head);
+    xh_cache_close(f);
+    return there;
+}
+
+/* |url| was opened. Once in many files of a name with %b asks the server for one that cannot be there. Returns 0; or,
+ * with |err| set, XH_E_PROTO: the server has that, too, so HDF5 would never come to an end. */
+static int never_ends(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by, struct xh_err *err)
+{
+    char *absurd = xh_family_absurd(by->family, url), shown[200];
+    int there = absurd && is_there(h5, absurd, fapl);
+    if (there) {
+        xh_family_is_endless(by->family);
+        xh_err_set(err, XH_E_PROTO, 0,
+                   "%.150s names files with %%b, which stands for any number: HDF5 reads as many as there are, one "
+                   "after the other, and this server has a file for each name, as for %s, so it would never end. The "
+                   "server has to answer 404 for files that are not there; or name the files one by one",
+                   by->parent, xh_url_shown(absurd, shown, sizeof shown));
+    }
+    free(absurd);
+    return there ? XH_E_PROTO : 0;
+}
+
 /* |key|: the family's key of |asked|. */
 static int open_known(struct xh_h5 *h5, const char *asked, const char *url, const char *key, unsigned flags, hid_t fapl,
                       const struct xh_namer *by, const char *path, struct xh_remote **out)
@@ -242,6 +282,10 @@ static int open_known(struct xh_h5 *h5, const char *asked, const char *url, cons
     int rc = kin == XH_KIN_FAILED    ? err.code
              : kin == XH_KIN_MISSING ? XH_E_NOENT
                                      : try_open(h5, url, flags, fapl, out, &err);
+    if (rc == 0 && kin == XH_KIN_UNKNOWN && (rc = never_ends(h5, url, fapl, by, &err))) {
+        xh_remote_close(*out);
+        *out = NULL;
+    }
     uint64_t took_ns = xh_now_ns() - began_ns;
     if (rc == 0) {
         xh_family_note(by->family, key, XH_KIN_OPENED, NULL, 0);

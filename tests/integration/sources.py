@@ -423,6 +423,30 @@ ODD = ["a b.h5", "run#1.h5", "run?1.h5", "a%41b.h5", "50%.h5", "é+;&=:@~.h5", "
        "../served/../up#2.h5", "d..d/x.h5"]
 
 
+def names_without_an_end(tap, bench, liar, directory):
+    """Names with %b at a server that has a file for each name, and, at an honest one, for many."""
+    n = 600
+    os.makedirs(directory / "long")
+    for i in range(n):
+        os.link(directory / "source.h5", directory / f"long/part-{i}.h5")
+    (directory / "long").chmod(0o755)
+    endless = str(bench.make(directory / "endless.h5", {"all": f"{liar.base}/ok/part-%b.h5"}))
+    bench.make(directory / "long/all.h5", {"all": "part-%b.h5"})
+    bench.finish()
+    liar.reset()
+    with tap.claim("names with %b at a server that has a file for each name: an error that says so, after 256 files"):
+        out, errors = bench.run("2.0", [["open", endless], ["read", "all"]])
+        raised(out[1], out[1][0], None, "would never end", "/ok/part-18446744073709551615.h5")
+        assert "endless.h5 names files with %b" in out[1][2] and "404" in out[1][2], out
+        assert len(liar.requests()) < 300, len(liar.requests())
+    with harness.Server("nginx", directory / "long") as server:
+        with tap.claim("names with %b of which there are many hundreds at an honest server: all of them are read"):
+            out, errors = bench.run("2.0", [["open", f"{server.url}/all.h5"], ["read", "all"]], ca_bundle=server.cacert,
+                                    sidecar="off")
+            assert out[1] == n * DATA, (str(out)[:500], errors)
+            assert len(lines(errors, f"part-{n}.h5")) == 1 and len(errors.splitlines()) == 1, errors
+
+
 def names_are_of_files(tap, bench, directory):
     """What HDF5 finds beside the parent here, it finds at a server."""
     below = directory / "named/served"
@@ -586,6 +610,7 @@ def main():
         one_source_twice(tap, bench, liar, d)
         names_that_hdf5_tries(tap, bench, parents)
         beside_each_other(tap, bench, d)
+        names_without_an_end(tap, bench, liar, d)
         names_are_of_files(tap, bench, d)
         many_are_missing(tap, bench, liar, d)
         opened_ahead(tap, bench, liar, d)

@@ -2,6 +2,7 @@
  * own. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../../vfd/family.h"
@@ -91,6 +92,74 @@ Test(family, of_many_urls_each_has_its_own_answer_and_what_was_lost_adds_up)
     cr_assert(lost.missing == 1667 && lost.failures == 1666 && lost.network_ns == 3333 * 7);
     xh_family_leave(f);
     cr_assert_eq(xh_family_lost(f).missing, 0);
+}
+
+/* A collection of the global heap with one mapping of the name |pattern|. */
+static void sees(uint64_t f, const char *pattern)
+{
+    uint8_t heap[256] = {'G', 'C', 'O', 'L', 1};
+    size_t n = strlen(pattern) + 1, block = 1 + 8 + n + 2 + 2 * 16 + 4, at = 16;
+    heap[at] = 1; /* index */
+    heap[at + 8] = (uint8_t)block;
+    heap[at + 17] = 1; /* entries */
+    memcpy(heap + at + 25, pattern, n);
+    memcpy(heap + at + 25 + n, "d", 2);
+    heap[at + 25 + n + 2] = heap[at + 25 + n + 18] = 3; /* all, version 1 */
+    heap[at + 25 + n + 6] = heap[at + 25 + n + 22] = 1;
+    at += 16 + (block + 7) / 8 * 8;
+    heap[8] = (uint8_t)at;
+    xh_family_saw(f, heap, at);
+}
+
+/* How often the server is asked for a file that cannot be there, while |n| files are opened: their URLs have their
+ * number behind |before|, and behind |between|, if that is not empty, once more. */
+static unsigned asked(uint64_t f, const char *before, const char *between, int n, const char *want)
+{
+    unsigned times = 0;
+    for (int i = 0; i < n; i++) {
+        char url[80];
+        if (*between)
+            snprintf(url, sizeof url, "%s%d%s%d", before, i, between, i);
+        else
+            snprintf(url, sizeof url, "%s%d", before, i);
+        char *absurd = xh_family_absurd(f, url);
+        times += absurd != NULL;
+        cr_expect(!absurd || strcmp(absurd, want) == 0, "%s", absurd);
+        free(absurd);
+    }
+    return times;
+}
+
+Test(family, of_a_name_with_a_number_the_server_is_asked_now_and_then_for_one_that_cannot_be_there)
+{
+    static const char here[] = "https://h/a1/", want[] = "https://h/a1/18446744073709551615";
+    uint64_t f = xh_family_new();
+    cr_assert_null(xh_family_absurd(f, "https://h/0.h5"), "without a family");
+    xh_family_enter(f);
+    cr_assert_eq(asked(f, here, "", 5000, want), 0, "no mapping of this family has %%b");
+    sees(f, "one.h5");
+    cr_assert_eq(asked(f, here, "", 5000, want), 0);
+    sees(f, "a-%b.h5");
+    cr_assert_eq(asked(f, here, "", 255, want), 0);
+    cr_assert_eq(asked(f, "https://h/b/", "", 255, want), 0, "another row");
+    cr_assert_eq(asked(f, here, "", 5000, want), 5, "256, 512, 1024, 2048, 4096");
+    cr_assert_eq(asked(f, "https://h/", "/x", 300, "https://h/18446744073709551615/x18446744073709551615"), 1);
+    xh_family_leave(f);
+}
+
+Test(family, where_the_server_had_that_it_is_asked_again_at_the_next_try)
+{
+    uint64_t f = xh_family_new();
+    xh_family_enter(f);
+    sees(f, "%b");
+    cr_assert_eq(asked(f, "https://h/", "", 255, ""), 0);
+    for (int i = 0; i < 3; i++) {
+        char *absurd = xh_family_absurd(f, "https://h/255");
+        cr_assert_str_eq(absurd, "https://h/18446744073709551615");
+        free(absurd);
+        xh_family_is_endless(f);
+    }
+    xh_family_leave(f);
 }
 
 Test(family, without_an_open_file_nothing_is_kept)

@@ -109,6 +109,24 @@ Test(mapping, names_are_found_in_each_mapping_of_a_collection)
     cr_assert_null(names.text);
 }
 
+Test(mapping, a_pattern_for_any_number_of_names_is_told_of)
+{
+    static const struct {
+        const char *prefix;
+        int endless;
+    } cases[] = {{"a-%b-", 1}, {"a-%%b-", 0}, {"a-%%%b", 1}, {"a%", 0}, {"a", 0}, {"%b/%b", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xh_names names = {0};
+        size_t at = 0;
+        begin();
+        mapping(cases[i].prefix, 1, 1);
+        end();
+        cr_assert_eq(xh_mapping_next(heap, len, &at, &names), 0);
+        cr_assert_eq(names.endless, cases[i].endless, "%s", cases[i].prefix);
+        cr_assert_null(names.text);
+    }
+}
+
 /* Under the sanitizers: nothing is read that is not there. */
 Test(mapping, cut_and_spoilt_collections_are_survived)
 {
