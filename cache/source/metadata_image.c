@@ -153,15 +153,13 @@ static int head_is_same(struct xh_metadata_image *b)
     return same;
 }
 
-/* Returns NULL when the image is of the version that is open, else why not. By now both are constant. */
-static const char *compare(struct xh_metadata_image *b)
+/* Returns NULL when |h| is of the version that is open, as far as it tells, else why not. */
+static const char *compare_head(const struct xh_metadata_image *b, const struct xh_metaimage_head *h)
 {
-    const struct xh_metaimage_head *h = &b->image.head;
     if (h->file_bytes != b->size || (b->dated && h->mtime_s != b->mtime_s))
         return "the file is newer or older than it. `xhdf5 publish` makes it anew";
-    if (!b->dated)
-        return "the server does not tell when the file was changed, so it might be of another version";
-    return head_is_same(b) ? NULL : "the file begins with other bytes. `xhdf5 publish` makes it anew";
+    return b->dated ? NULL
+                    : "the server does not tell when the file was changed, so it might be of another version";
 }
 
 /* ---- the look ----------------------------------------------------------------------------------- */
@@ -201,7 +199,10 @@ static int fetch(struct xh_metadata_image *b, uint64_t off, uint64_t len, uint8_
     return get(b, off, len, buf, 1, err);
 }
 
-/* Reads header and index, and has the rest fetched. Returns NULL, or what is wrong. */
+static const char closed[] = "the file was closed"; /* known by its address */
+
+/* Reads header and index, and has the rest fetched. Returns NULL, or what is wrong. The index is unpacked once the file
+ * is open: the file's size bounds the memory that it takes, and what the header says of it may be a lie. */
 static const char *read_index(struct xh_metadata_image *b)
 {
     uint8_t raw[XH_METAIMAGE_HEADER], *index;
@@ -219,7 +220,8 @@ static const char *read_index(struct xh_metadata_image *b)
     if (fetch(b, sizeof raw, h.index_bytes, index, &b->err))
         why = b->err.text;
     else
-        why = xh_metaimage_read(&h, index, &b->image);
+        why = wait_for_opening(b) ? compare_head(b, &h) : closed;
+    why = why ? why : xh_metaimage_read(&h, index, &b->image);
     free(index);
     if (!why && !(b->block = calloc(h.blocks, sizeof *b->block))) {
         xh_metaimage_free(&b->image);
@@ -263,15 +265,13 @@ static int open_asking(struct xh_metadata_image *b)
     return rc;
 }
 
-static const char closed[] = "the file was closed"; /* known by its address */
-
 /* Reads an open sidecar, and compares it with what was opened. Returns NULL when it is to be used. */
 static const char *examine(struct xh_metadata_image *b)
 {
     become(b, COMING, NULL);
     const char *why = read_index(b);
-    if (!why)
-        why = wait_for_opening(b) ? compare(b) : closed;
+    if (!why && !head_is_same(b))
+        why = "the file begins with other bytes. `xhdf5 publish` makes it anew";
     xh_trace(XH_T_READ, "sidecar", "used=%d bytes=%llu extents=%u blocks=%u%s%s", !why,
              (unsigned long long)b->image.head.image_bytes, b->image.head.extents, b->image.head.blocks,
              why ? " why=" : "", why ? why : "");

@@ -72,7 +72,7 @@ static const char *check_head(const struct xh_metaimage_head *h)
         return "its sizes make no sense";
     if (h->blocks != (h->image_bytes + h->block_bytes - 1) / h->block_bytes)
         return "it has another number of blocks than its size says";
-    if (h->extents == 0 || h->extents > h->image_bytes)
+    if (h->extents == 0 || h->extents > h->image_bytes || h->extents > h->file_bytes / XH_METAIMAGE_EXTENT_LEAST)
         return "its number of extents makes no sense";
     /* An extent takes two bytes of the index at least, a block always as many. */
     if (h->index_raw_bytes > XH_METAIMAGE_INDEX_MOST ||
@@ -81,6 +81,8 @@ static const char *check_head(const struct xh_metaimage_head *h)
     if (h->index_bytes == 0 || h->index_bytes > ZSTD_COMPRESSBOUND(h->index_raw_bytes) ||
         h->sidecar_bytes < XH_METAIMAGE_HEADER || h->index_bytes > h->sidecar_bytes - XH_METAIMAGE_HEADER)
         return "the size of its index makes no sense";
+    if (h->sidecar_bytes > h->file_bytes)
+        return "its size makes no sense: it is larger than the file";
     return NULL;
 }
 

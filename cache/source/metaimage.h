@@ -15,6 +15,9 @@
 #define XH_METAIMAGE_MOST (UINT64_C(1) << 30)    /* bytes of metadata in one */
 #define XH_METAIMAGE_INDEX_MOST (8u << 20)       /* bytes of an index, unpacked */
 #define XH_METAIMAGE_BLOCK_MOST (1u << 20)       /* bytes of a block, unpacked */
+/* Bytes of the file for each extent, at least: sizeof(struct xh_metaimage_piece), so that the table of extents takes no
+ * more memory than the file has bytes. HDF5 keeps 16 bytes and more of each piece of metadata. */
+#define XH_METAIMAGE_EXTENT_LEAST 16u
 #define XH_METAIMAGE_SUM 16u                     /* bytes of a block's SHA-256 that are kept */
 
 struct xh_metaimage_head {

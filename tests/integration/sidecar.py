@@ -230,6 +230,45 @@ def right_bytes_every_time(room, tap):
     room.sidecar().unlink()
 
 
+# Runs the words behind it, and says on standard error how much memory that took at most, in KiB.
+MEASURED = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+print("maxrss", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def the_index_of_a_larger_file_takes_no_memory(room):
+    """An index of a few KiB that unpacks to as many extents as fit, of a file of 1 TB, so it says."""
+    extents, rows = 4_000_000, b"x" * 20 * 62
+    runs, rest = divmod(2 * extents, 131072)
+    packed = struct.pack("<IBQ", 0xFD2FB528, 0xE0, 2 * extents + len(rows))
+    for n in [131072] * runs + [rest]:
+        packed += struct.pack("<I", 1 << 1 | n << 3)[:3] + b"\1"    # gap 1, length 1
+    packed += struct.pack("<I", 1 | len(rows) << 3)[:3] + rows
+    raw = b"\1" * 2 * extents + rows
+    lies = dict(index=packed, index_raw_bytes=len(raw), sha=hashlib.sha256(raw).digest(), extents=extents, blocks=62,
+                image_bytes=extents, sidecar_bytes=128 + len(packed) + 62, packed=[b"x"] * 62)
+
+    def memory(content):
+        room.sidecar().write_bytes(content)
+
+        def look():
+            with harness.shadow_dir() as shadow:
+                env = harness.driver_env(room.server, shadow, sidecar="auto", head_bytes=8192, whole_file_bytes="512k")
+                words = [sys.executable, "-c", MEASURED, CLIENT, f"{room.server.url}/tree.h5", "walk"]
+                status, _, err = harness.run(words, env)
+                assert status == 0, err
+                return int(re.search(r"maxrss (\d+)", err)[1]) if "is ignored: " in err else None
+        return in_time(look)
+    some = [(0, 8192)]
+    plain = memory(forge(room.file, some, mtime_s=1))
+    hostile = memory(forge(room.file, some, file_bytes=2**40, **lies))
+    assert hostile < plain + 16 * 1024, f"{hostile} KiB, without it {plain}"
+    room.sidecar().unlink()
+
+
 def a_changed_file(room):
     """Of another size, or of another time alone: one warning, and the new file's bytes."""
     name, path = "changing.h5", room.root / "changing.h5"
@@ -396,6 +435,7 @@ def main():
             room = Room(server, root)
             for claim in (absence_is_remembered, asks_for_no_metadata, its_head_is_asked_for_once, a_changed_file,
                           options_say if kind == "nginx" else None,
+                          the_index_of_a_larger_file_takes_no_memory if kind == "nginx" else None,
                           many_fetch_it_once, a_child_reads_on if kind == "nginx" else None):
                 if claim:
                     tool("--remove", root)

@@ -99,6 +99,32 @@ Test(metaimage, what_is_found_is_what_a_map_of_the_bytes_says)
     xh_metaimage_free(&m);
 }
 
+/* A header is believed before the file is open. What it makes a reader fetch and allocate has a bound all the same. */
+Test(metaimage, a_header_claims_no_more_than_the_file_has)
+{
+    const struct xh_metaimage_head good = {.file_bytes = 1 << 20, .mtime_s = 1, .block_bytes = 4096,
+                                           .image_bytes = 1 << 19, .extents = 1 << 16, .blocks = 128,
+                                           .index_bytes = 1000, .index_raw_bytes = 1 << 20, .sidecar_bytes = 1 << 20};
+    static const struct {
+        uint64_t extents, sidecar_bytes;
+        const char *why;
+    } cases[] = {
+        {1 << 16, 1 << 20, NULL},
+        {(1 << 16) + 1, 1 << 20, "number of extents"}, /* 16 bytes each would be more than the file */
+        {1 << 16, (1 << 20) + 1, "size"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xh_metaimage_head h = good, out;
+        uint8_t raw[XH_METAIMAGE_HEADER];
+        h.extents = (uint32_t)cases[i].extents;
+        h.sidecar_bytes = cases[i].sidecar_bytes;
+        xh_metaimage_put_head(&h, raw);
+        const char *why = xh_metaimage_head(raw, sizeof raw, &out);
+        cr_expect(cases[i].why ? why && strstr(why, cases[i].why) : !why, "%zu: %s", i, why ? why : "accepted");
+    }
+    cr_assert_eq(sizeof(struct xh_metaimage_piece), XH_METAIMAGE_EXTENT_LEAST);
+}
+
 Test(metaimage, differences_of_any_reach_unpack_to_the_bytes)
 {
     enum { BLOCK = 4099 }; /* no whole words */

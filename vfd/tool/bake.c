@@ -201,7 +201,7 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
     uint8_t *raw = malloc(room);
     int rc = raw ? 0 : xh_baked_say(out, XH_BAKED_FAILED, "out of memory");
     size_t used = rc ? 0 : put_extents(m, raw);
-    if (rc == 0 && used + notes > XH_METAIMAGE_INDEX_MOST)
+    if (rc == 0 && (used + notes > XH_METAIMAGE_INDEX_MOST || m->n > h->file_bytes / XH_METAIMAGE_EXTENT_LEAST))
         rc = xh_baked_say(out, XH_BAKED_SKIPPED, "its metadata lies in %zu pieces, too many for an image", m->n);
     assert(rc || raw);
     if (rc == 0)
