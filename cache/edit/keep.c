@@ -13,6 +13,8 @@
 #include "super.h"
 #include "watch/trace.h"
 
+#define ADVICE_BYTES 280u /* longest text of advise(), with its NUL */
+#define ADVISED_BYTES (sizeof ((struct xh_err *)0)->text - sizeof ". ") /* of the reason, the advice and the doubt */
 #define UNSAFE_BYTES 160u /* longest sentence of unsafe(), with its NUL */
 
 /* Returns 1 for the name of an old file that a commit put aside. */
@@ -77,10 +79,35 @@ static const char *unsafe(const struct xh_overlay *v, int kept, char *out, size_
     return out;
 }
 
+/* Sets |advice| to what became of what was written, and how to get at it. |unsaved|: why it could not be saved, or
+ * NULL. |only_kept|: it will never be sent. */
+static void advise(const struct xh_edit *e, int code, const char *unsaved, int only_kept, char advice[ADVICE_BYTES])
+{
+    const struct xh_overlay *v = e->overlay;
+    if (unsaved)
+        snprintf(advice, ADVICE_BYTES, "What was written was NOT saved: %.180s", unsaved);
+    else if (only_kept && code != XH_E_CHANGED)
+        snprintf(advice, ADVICE_BYTES, "What was written is kept: \"xhdf5 recover export %s\" writes it to a file",
+                 v->id);
+    else if (v->broken && !only_kept)
+        snprintf(advice, ADVICE_BYTES, "It is no whole file: \"xhdf5 recover drop %s\" removes it", v->id);
+    else if (code == XH_E_CHANGED) /* a conflict ends the same however often it is sent */
+        snprintf(advice, ADVICE_BYTES,
+                 "What was written is kept: \"xhdf5 recover export %s FILE\" writes it to a local file. To have it at "
+                 "the server, open the file there again and change it anew; \"xhdf5 recover drop %s\" removes what is "
+                 "kept",
+                 v->id, v->id);
+    else
+        snprintf(advice, ADVICE_BYTES,
+                 "What was written is kept: \"xhdf5 recover retry %s\" sends it again, \"xhdf5 recover export\" "
+                 "writes it to a file",
+                 v->id);
+}
+
 void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
-    char doubt[UNSAFE_BYTES];
+    char doubt[UNSAFE_BYTES], advice[ADVICE_BYTES];
     struct xh_err own, was = *err;
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
     enum xh_overlay_state as =
@@ -89,13 +116,9 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
     if (unsaved)
         xh_overlay_unsave(v); /* an older record would no longer be true */
     unsafe(v, !unsaved && !v->broken, doubt, sizeof doubt);
-    xh_err_set(err, was.code, was.status,
-               unsaved     ? "%.*s. What was written was NOT saved: %.180s%s"
-               : only_kept ? "%.*s. What was written is kept: \"xhdf5 recover export %s\" writes it to a file%s"
-               : v->broken ? "%.*s. It is no whole file: \"xhdf5 recover drop %s\" removes it%s"
-                           : "%.*s. What was written is kept: \"xhdf5 recover retry %s\" sends it again, "
-                             "\"xhdf5 recover export\" writes it to a file%s",
-               doubt[0] ? 440 : unsaved ? 480 : 560, was.text, unsaved ? own.text : v->id, doubt);
+    advise(e, was.code, unsaved ? own.text : NULL, only_kept, advice);
+    xh_err_set(err, was.code, was.status, "%.*s. %s%s", (int)(ADVISED_BYTES - strlen(advice) - strlen(doubt)), was.text,
+               advice, doubt);
     err->sys_errno = was.sys_errno;
 }
 

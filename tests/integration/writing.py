@@ -516,7 +516,8 @@ def check_merging(tap, p):
     def conflict(claim, first, second, *shown):
         with tap.claim(f"merging: {claim}: a conflict, the first's version stays, what the second wrote is kept"):
             status, err = two(first, second)
-            assert status == 1 and "conflict" in err and "recover" in err, (status, err)
+            assert status == 1 and "conflict" in err and "recover retry" not in err, (status, err)
+            assert re.search(r'"xhdf5 recover export (\w+) FILE".*"xhdf5 recover drop \1"', err), err
             shows(*shown)
             [one] = p.left()
             assert one["state"] == "to be sent" and "conflict" in one["why"], one
