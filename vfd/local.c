@@ -55,6 +55,16 @@ static int open_flags(unsigned flags)
            ((flags & XH_ACC_CREAT) ? O_CREAT : 0) | ((flags & XH_ACC_EXCL) ? O_EXCL : 0);
 }
 
+/* Returns 1 when something local has the name with which the path |name| begins, up to its first slash. */
+static int begins_here(const char *name)
+{
+    size_t n = strcspn(name, "/");
+    char *first = name[n] ? strndup(name, n) : NULL;
+    int here = first && access(first, F_OK) == 0;
+    free(first);
+    return here;
+}
+
 int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore_disabled_locks,
                   const struct xh_options *shadow, struct xh_local **out)
 {
@@ -65,7 +75,7 @@ int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore
     if (fd < 0) {
         int e = errno;
         char say[400] = "", shown[400];
-        if (e == ENOENT || e == ENOTDIR)
+        if ((e == ENOENT || e == ENOTDIR) && !begins_here(name))
             xh_mistaken(name, say, sizeof say);
         return xh_fail(h5, xh_h5err_code(e),
                        "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, "

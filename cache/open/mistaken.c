@@ -11,6 +11,8 @@
 
 #define WORKS "xhdf5 reads https://, http:// and s3://"
 
+#define HOST_SHOWN 100 /* bytes of a server's name that are shown twice in one sentence */
+
 /* What others' schemes are here. */
 static const struct {
     const char *schemes, *say;
@@ -97,7 +99,30 @@ static void say_scheme(const char *name, size_t n, char *out, size_t size)
     else if (slashes == 1 && n > 1)
         snprintf(out, size, "HOST:/PATH is how scp and rsync name a file: if that server serves it over https, "
                             "write https://%.*s/…",
-                 (int)(n < 100 ? n : 100), name);
+                 (int)(n < HOST_SHOWN ? n : HOST_SHOWN), name);
+}
+
+/* Returns the length of what |name| begins with and what looks like a server's name before a path: it has a port, or
+ * ends with a dot and two letters or more. Returns 0 when it begins otherwise. */
+static size_t server_length(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", digits[] = "0123456789";
+    size_t n = 0, top = 0;
+    for (; isalnum((unsigned char)name[n]) || name[n] == '-' || (name[n] == '.' && n && name[n - 1] != '.'); n++)
+        top = name[n] == '.' ? n + 1 : top;
+    int is_named = top && n - top >= 2 && strspn(name + top, letters) == n - top;
+    size_t port = n && name[n] == ':' ? strspn(name + n + 1, digits) : 0;
+    if (port)
+        n += 1 + port;
+    return (port || is_named) && name[n] == '/' && name[n + 1] ? n : 0;
+}
+
+/* |name| begins with a server's name, or with a login before that. Returns the length of the server's name and sets
+ * |*server|, or 0; also 0 where it is unclear which @ ends the login. */
+static size_t server_of(const char *name, const char **server)
+{
+    *server = xh_behind_login(name);
+    return *name == '/' || *name == '\\' || strchr(*server, '@') ? 0 : server_length(*server);
 }
 
 /* Returns how many bytes of |name| come before its server's name, or the login before that. */
@@ -105,7 +130,9 @@ static size_t before_server(const char *name)
 {
     int quote;
     size_t from = around(name, &quote), n = scheme_length(name + from);
-    const char *rest = name + from, *slash = strchr(rest, '/');
+    const char *rest = name + from, *slash = strchr(rest, '/'), *server;
+    if (server_of(rest, &server))
+        return from;
     if (n)
         from += n + 1;
     else if (slash && slash[1] == '/') /* no scheme, but two slashes: https//, https ://, … */
@@ -123,6 +150,8 @@ const char *xh_mistaken(const char *name, char *out, size_t size)
     int quote;
     size_t extra = around(name, &quote), n = scheme_length(name + extra);
     const char *at = n ? NULL : strchr(name, '@'), *rest = name + extra, *colon = strstr(rest, "://");
+    const char *server;
+    size_t host = server_of(rest, &server);
     out[0] = '\0';
     if (extra && (xh_cache_is_url(rest) || known(rest, n)))
         snprintf(out, size, "the name begins with %s: take it away", quote ? "a quote or a bracket" : "a blank");
@@ -134,5 +163,7 @@ const char *xh_mistaken(const char *name, char *out, size_t size)
         say_scheme(at + 1, n, out, size); /* USER@HOST:/PATH */
     else if (colon && colon + 1 == strchr(rest, '/'))
         snprintf(out, size, WORKS ": the name has to begin with one of them, without blanks");
+    if (!out[0] && host && host < HOST_SHOWN)
+        snprintf(out, size, "if %.*s is a server, write https://%.*s/…", (int)host, server, (int)host, server);
     return out;
 }
