@@ -149,14 +149,41 @@ static void add_path(struct text *t, const char *p)
     add(t, "...", is_query ? 3 : 0);
 }
 
-/* 1 when what stands before a port is a server's name, most likely, and no user's: localhost, or one of three parts and
- * more. */
-static int is_server_name(const struct behind *b)
+#define DIGITS "0123456789"
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+/* How many dots are in the |n| bytes at |p|. */
+static unsigned dots(const char *p, size_t n)
+{
+    unsigned k = 0;
+    for (size_t i = 0; i < n; i++)
+        k += p[i] == '.';
+    return k;
+}
+
+/* 1 for four numbers with dots between. */
+static int is_address(const char *p, size_t n)
+{
+    return dots(p, n) == 3 && strspn(p, DIGITS ".") >= n;
+}
+
+/* 1 when the |n| bytes at |p|, which stand behind an @, look like a server's name: with a port, an address, or of two
+ * parts and more, the last one a word. */
+static int may_be_server(const char *p, size_t n)
+{
+    const char *last = memrchr(p, '.', n);
+    size_t word = last ? strspn(last + 1, LETTERS) : 0;
+    return memchr(p, ':', n) || is_address(p, n) || (word > 1 && last + 1 + word == p + n);
+}
+
+/* 1 when what stands before a port is a server's name, most likely, and no user's: localhost, an address, or a name of
+ * three parts and more; a user may have such a name, too, so not where a server's name stands behind the |at|. */
+static int is_server_name(const struct behind *b, const char *at)
 {
     size_t n = (size_t)(b->port - b->host);
-    const char *dot = memchr(b->host, '.', n);
-    return (n == 9 && strncasecmp(b->host, "localhost", n) == 0) ||
-           (dot && memchr(dot + 1, '.', (size_t)(b->port - dot - 1)));
+    if ((n == strlen("localhost") && strncasecmp(b->host, "localhost", n) == 0) || is_address(b->host, n))
+        return 1;
+    return dots(b->host, n) > 1 && !(at && may_be_server(at + 1, strcspn(at + 1, "/?#")));
 }
 
 /* What looks like a port and a path may be a password in which / ? or # stand as they are: an @ comes behind it, and
@@ -166,7 +193,7 @@ static int is_server_name(const struct behind *b)
 static const char *behind_password(const struct behind *b)
 {
     const char *query = b->end + strcspn(b->end, "?#"), *at = memrchr(b->end, '@', (size_t)(query - b->end));
-    if (b->end - b->port < 2 || !b->at || is_server_name(b))
+    if (b->end - b->port < 2 || !b->at || is_server_name(b, at))
         return NULL;
     if (b->at > query && (query == b->end || !memchr(query, '=', (size_t)(b->at - query))))
         return "";

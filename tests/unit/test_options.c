@@ -268,6 +268,11 @@ Test(url_shown, no_part_of_a_secret_is_shown_however_the_url_is_written)
         {"https://LocalHost:8443/a@b/f.h5", "https://LocalHost:8443/a@b/f.h5"},
         {"https://data.site.org:8443/me@site/f.h5", "https://data.site.org:8443/me@site/f.h5"},
         {"https://u.v:1/S@h/f.h5", "https://u.v...@h/f.h5"},
+        {"https://u.v.w:1/S@h.org/f.h5", "https://u.v.w...@h.org/f.h5"},
+        {"https://u.v.w:1/S/S@h:8443/f.h5", "https://u.v.w...@h:8443/f.h5"},
+        {"https://u.v.w:1/S@10.0.0.1/f.h5", "https://u.v.w...@10.0.0.1/f.h5"},
+        {"https://10.0.0.1:8443/me@site.org/f.h5", "https://10.0.0.1:8443/me@site.org/f.h5"},
+        {"https://data.site.org:8443/p@1.2.3/f.h5", "https://data.site.org:8443/p@1.2.3/f.h5"},
         {"https://u:1?S@h/f.h5", "https://u..."},
         {"https://u:1#S@h/f.h5", "https://u..."},
         /* a query with an @ behind a login with a slash: which @ ends the login? */
