@@ -163,9 +163,31 @@ def _admit_urls(module: ModuleType) -> None:
     def check(filename: Any, mode: str = "r") -> None:
         if not (mode == "r" and is_url(filename)):
             plain(filename, mode)
+        else:
+            _guard_tables()
 
     check.xhdf5 = plain  # type: ignore[attr-defined]
     module.check_file_access = check  # type: ignore[attr-defined]
+
+
+def _guard_tables() -> None:
+    """From now on PyTables shows a file at a URL without the URL's query, which may be a signature, as h5py does
+    (_h5py.guard_repr). Called when a file is opened: then tables.file is there."""
+    kind: Any = getattr(sys.modules.get("tables.file"), "File", None)
+
+    def guarded(plain: Any) -> Any:
+        @functools.wraps(plain)
+        def text(self: Any) -> str:
+            said, name = str(plain(self)), getattr(self, "filename", "")
+            return said.replace(name, shown(name)[1:-1]) if is_url(name) else said
+
+        text.xhdf5 = plain  # type: ignore[attr-defined]
+        return text
+
+    for method in ("__str__", "__repr__"):
+        plain = getattr(kind, method, None)
+        if kind is not None and not hasattr(plain, "xhdf5"):
+            setattr(kind, method, guarded(plain))
 
 
 class _Tables(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -72,6 +72,10 @@ def pytables():
         assert (there.root.array[:] == here.root.array[:]).all()
         assert (there.root.table[5:50] == here.root.table[5:50]).all()
         assert len(there.root.table.read_where("x > 0")) > 100
+        assert f"{DATA}/table.h5" in repr(here) and f"{DATA}/table.h5" in str(here), repr(here)
+    with tables.open_file(f"{SERVER}/table.h5?X-Amz-Signature=SECRET") as signed:
+        for text in repr(signed), str(signed):
+            assert f"{SERVER}/table.h5" in text and "SECRET" not in text and "Object Tree" in str(signed), text
     for name in (f"{SERVER}/none.h5", f"{DATA}/none.h5"):
         try:
             tables.open_file(name)
