@@ -234,7 +234,10 @@ def failures(tap, job, server, local):
                    "signature"), harness.shadow_dir() as shadow:
         url = f"{server.url}/earliest.h5?X-Amz-Signature=secret".replace("://", "://me:secret@")
         out, err = job.run(harness.driver_env(server, shadow), url, local, "open", last_fails=True, status=3)
-        assert "another process of the communicator cannot open it" in out and "/earliest.h5: " in out, out
+        why = f"another process of the communicator cannot open it: rank {int(job.ranks) - 1}: "
+        told = [line for line in out.splitlines() if why in line]
+        assert len(told) == int(job.ranks) - 1, out
+        assert all("/earliest.h5: " in line and "retries" in line for line in told), out
         assert "secret" not in out + err, out + err[-2000:]
     with tap.claim("a link's target that does not open fails in all ranks, and one of them says why"), harness.shadow_dir() as shadow:
         refused = f"https://127.0.0.1:{harness.free_port()}/x.h5"

@@ -88,6 +88,23 @@ int xh_parallel_agree(struct xh_parallel *p, int good)
     return MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_LAND, p->comm) == MPI_SUCCESS && all;
 }
 
+/* Tells all processes why the first one of those that cannot open the file |shown| cannot. |good|: this one can; else
+ * |*err| says why not. Returns 0 when all can; else the code that is in |*err|. Collective. */
+static int agree_why(struct xh_parallel *p, int good, const char *shown, struct xh_err *err)
+{
+    int first = p->size, mine = good ? p->size : p->rank;
+    struct xh_err why = *err;
+    if (MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, p->comm) == MPI_SUCCESS && first == p->size)
+        return 0;
+    if (first < p->size)
+        MPI_Bcast(&why, sizeof why, MPI_BYTE, first, p->comm);
+    if (good)
+        xh_err_set(err, why.code ? why.code : XH_E_SYS, why.status,
+                   "%.200s: another process of the communicator cannot open it: rank %d: %.480s", shown, first,
+                   why.text);
+    return err->code;
+}
+
 /* ---- opening */
 
 /* The message of rank 0: an error, or the length of what follows. */
@@ -132,17 +149,15 @@ int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *ur
     if (p->rank)
         told = malloc(news.len);
     char shown[512];
-    int rc = XH_E_SYS;
-    xh_err_set(err, rc, 0, "%.300s: another process of the communicator cannot open it",
-               xh_url_shown(url, shown, sizeof shown));
-    if (!xh_parallel_agree(p, told != NULL))
+    xh_url_shown(url, shown, sizeof shown);
+    int rc = told ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    if ((rc = agree_why(p, rc == 0, shown, err)))
         goto end;
     MPI_Bcast(told, (int)news.len, MPI_BYTE, 0, p->comm);
     struct xh_told heard = {.bytes = told, .len = news.len, .data_only = metadata_by_one(h5, fapl)};
-    if (p->rank && xh_remote_open(h5, url, fapl, &heard, &r, err))
-        rc = err->code;
-    if (xh_parallel_agree(p, r != NULL))
-        rc = 0;
+    if (p->rank)
+        xh_remote_open(h5, url, fapl, &heard, &r, err);
+    rc = agree_why(p, r != NULL, shown, err);
     xh_trace(XH_T_VFD, "together", "rank=%d size=%d told=%llu rc=%d", p->rank, p->size, (unsigned long long)news.len,
              rc);
 end:
