@@ -59,4 +59,9 @@ struct xh_edit {
     struct xh_extents stale; /* raw data of which HDF5 may have older bytes in memory than the version below */
 };
 
+/* Sets the options of |e|, new or left behind: one server and no sidecar, as the file is written at the server of |url|
+ * and what lies below is read there alone. Another one that has the file may have an older version of it: its bytes
+ * would be sent as this one's. Returns 0 or XH_E_INVAL. */
+int xh_edit_settle(struct xh_edit *e, const char *url, const struct xh_options *o, struct xh_err *err);
+
 #endif

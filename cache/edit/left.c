@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/env.h"
 #include "base/files.h"
 #include "compose.h"
 #include "keep.h"
@@ -50,12 +49,8 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
     struct xh_edit *e = calloc(1, sizeof *e);
     if (!e)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
-    e->opt = *o;
-    e->opt.is_written = 1;
-    xh_env_hold(&e->opt);
     e->process = xh_process();
     e->closing = 1;
-    snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
     int rc = xh_overlay_open(o, id, &e->overlay, err);
     if (rc == 0 && (!e->overlay->readable || e->overlay->state == XH_OVERLAY_OPENED))
         rc = xh_err_set(
@@ -66,6 +61,7 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
         rc = xh_err_set(err, XH_E_INVAL, 0, "%.16s: a write to it failed, so that it is no whole file", e->overlay->id);
     if (rc == 0 && !(e->url = strdup(e->overlay->url)))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
+    rc = rc ? rc : xh_edit_settle(e, e->url, o, err);
     xh_account_init(&e->account, 0);
     rc = rc ? rc : xh_dav_open(e->url, &e->opt, &e->dav, err);
     if (rc) {

@@ -14,8 +14,7 @@
 
 /* ---- opening */
 
-/* Uses one server and no sidecar: the file is written at the server of |url|. Returns 0 or XH_E_INVAL. */
-static int settle_options(struct xh_edit *e, const char *url, const struct xh_options *o, struct xh_err *err)
+int xh_edit_settle(struct xh_edit *e, const char *url, const struct xh_options *o, struct xh_err *err)
 {
     const char *host = strstr(url, "://"), *end = host ? host + 3 + strcspn(host + 3, "/?#") : url;
     const char *at = host ? memrchr(host + 3, '@', (size_t)(end - host - 3)) : NULL;
@@ -158,7 +157,7 @@ int xh_edit_open(const char *url, const struct xh_options *o, enum xh_edit_how h
     xh_account_edits(&e->account, 1);
     e->url = strdup(url);
     int rc =
-        e->url ? settle_options(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
+        e->url ? xh_edit_settle(e, url, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory while opening a URL");
     rc = rc ? rc : open_edit(e, url, how, err);
     xh_account_edits(&e->account, -1u);
     if (rc) {

@@ -825,6 +825,35 @@ def check_recovering(tap, p):
         assert p.left() == []
 
 
+def check_mirrored(tap, p):
+    """The option endpoints, as a site's environment has it for its readers."""
+    if p.kind == "xrootd":    # a file of this size stands still between the gate and XRootD
+        return
+    with tap.claim("mirrored: what is kept is sent, and exported, with what the file's own server has below it: a "
+                   "mirror that lags is not asked"), contextlib.ExitStack() as stack:
+        name, old = "mirrored.h5", pathlib.Path(tempfile.mkdtemp(prefix="xh-mirror-"))
+        stack.callback(shutil.rmtree, old)
+        old.chmod(0o755)
+        own = f"{p.server.url}/{name}"
+        p.good("with h5py.File(url, 'w') as f: f['a'] = np.zeros(1 << 25, 'u1'); f['b'] = np.zeros(9)", own)
+        shutil.copyfile(p.root / name, old / name)
+        mirror = stack.enter_context(harness.Server(p.kind, old))
+        p.good("with h5py.File(url, 'r+') as f: f['a'][1 << 24:(1 << 24) + (1 << 16)] = 1", own)
+        p.gate.arm(lambda n, method, path: 507 if method == "PUT" else None)
+        p.bad("f = h5py.File(url, 'r+'); f['b'][0] = 7; f.close()", f"{p.gate.url}/{name}")
+        p.gate.arm(lambda *_: None)
+        [left] = p.left()
+        (p.work / "cas.pem").write_bytes(b"".join(pathlib.Path(s.cacert).read_bytes() for s in (p.server, mirror)))
+        both = {"endpoints": f"{p.gate.url} {mirror.url}", "ca_bundle": p.work / "cas.pem", "without_shadow": True}
+        p.tool("export", left["id"], p.work / name, **both)
+        p.tool("retry", left["id"], **both)
+        asked = mirror.requests()[0]
+        for path in (p.work / name, p.root / name):
+            out = p.local("f = h5py.File(url); print(f['a'][:].sum(), f['b'][0])", path)
+            assert out == "65536 7.0\n", (path, out)
+        assert asked == 0, asked
+
+
 FIRST = ("MKCOL", "PUT")    # of a commit; XRootD makes directories for what is put
 FAULTS = ["cut", "deaf", "half", 401, 403, 500, 503, 507, "kill"]
 
@@ -925,7 +954,7 @@ def main():
             check_faults(tap, p, words)
         else:
             for check in (check_creating, check_guarded, check_full, check_changing, check_commit, check_merging,
-                          check_lock, check_late, check_long, check_sidecar, check_recovering):
+                          check_lock, check_late, check_long, check_sidecar, check_recovering, check_mirrored):
                 if not words or any(w in check.__name__ for w in words):
                     check(tap, p)
     return tap.done()
