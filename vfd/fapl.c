@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cache/base/letters.h"
 #include "copies.h"
 #include "elink.h"
 #include "h5err.h"

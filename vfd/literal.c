@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "../cache/base/escape.h"
+#include "../cache/base/letters.h"
 
 /* 1 when |p|, a %, begins an escape. */
 static int is_escape(const char *p)
@@ -43,7 +43,7 @@ char *xh_literal_url(const char *url, size_t name_at)
     const char *authority = strstr(url, "://"), *path = authority ? strchr(authority + 3, '/') : NULL;
     if (!path)
         return strdup(url);
-    int s3 = strncasecmp(url, "s3://", 5) == 0;
+    int s3 = xh_strncasecmp(url, "s3://", 5) == 0;
     char *out = malloc((size_t)(path - url) + 3 * strlen(path) + 1);
     if (!out)
         return NULL;

@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "../cache/cache.h"
 #include "../cache/edit/edit.h"
+#include "../cache/base/letters.h"
 #include "../cache/base/now.h"
 #include "../cache/base/table.h"
 #include "../cache/watch/trace.h"
@@ -205,7 +205,7 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
     int rc = xh_fapl_options(h5, fapl, &o, err);
     if (rc)
         return rc;
-    if (strncasecmp(url, "s3://", 5) == 0) {
+    if (xh_strncasecmp(url, "s3://", 5) == 0) {
         char shown[512];
         return xh_err_set(err, XH_E_READONLY, 0,
                           "cannot %s %s: objects of S3 are read, and not written. Open it for reading only (h5py: mode "

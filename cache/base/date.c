@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "letters.h"
+
 int64_t xh_http_date(const char *text)
 {
     static const char form[XH_DATE_BYTES] = "aaa, 00 aaa 0000 00:00:00 GMT";
@@ -14,7 +16,7 @@ int64_t xh_http_date(const char *text)
     char month[4];
     for (size_t i = 0; i < sizeof form; i++) {
         unsigned char c = (unsigned char)text[i];
-        if (form[i] == 'a' ? !isalpha(c) : form[i] == '0' ? !isdigit(c) : text[i] != form[i])
+        if (form[i] == 'a' ? !xh_isalpha(c) : form[i] == '0' ? !isdigit(c) : text[i] != form[i])
             return -1;
     }
     sscanf(text + 5, "%d %3s %d %d:%d:%d", &tm.tm_mday, month, &tm.tm_year, &tm.tm_hour, &tm.tm_min, &tm.tm_sec);

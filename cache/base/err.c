@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "letters.h"
 #include "number.h"
 
 /* Of each code, by its number below zero, the name and the errno. */
@@ -133,8 +133,8 @@ static void add(struct text *t, const char *p, size_t n)
  * of a name behind a directory's: their logins are left out. */
 static void add_path(struct text *t, const char *p)
 {
-    const char *end = p + strcspn(p, "?#"), *cut = strcasestr(p, "%3F");
-    int is_query = cut && cut < end && (memchr(cut, '=', (size_t)(end - cut)) || strcasestr(cut, "%3D"));
+    const char *end = p + strcspn(p, "?#"), *cut = xh_strcasestr(p, "%3F");
+    int is_query = cut && cut < end && (memchr(cut, '=', (size_t)(end - cut)) || xh_strcasestr(cut, "%3D"));
     end = is_query ? cut : end;
     while (p < end) {
         const char *slash = memchr(p + 1, '/', (size_t)(end - p - 1)), *to = slash ? slash : end;
@@ -181,7 +181,7 @@ static int may_be_server(const char *p, size_t n)
 static int is_server_name(const struct behind *b, const char *at)
 {
     size_t n = (size_t)(b->port - b->host);
-    if ((n == strlen("localhost") && strncasecmp(b->host, "localhost", n) == 0) || is_address(b->host, n))
+    if ((n == strlen("localhost") && xh_strncasecmp(b->host, "localhost", n) == 0) || is_address(b->host, n))
         return 1;
     return dots(b->host, n) > 1 && !(at && may_be_server(at + 1, strcspn(at + 1, "/?#")));
 }

@@ -1,14 +1,13 @@
 /* Options: parsing, bounds and precedence. See options.h; the table is options.def. */
 #include "options.h"
 
-#include <ctype.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
+#include "letters.h"
 #include "number.h"
 #include "process.h"
 
@@ -75,7 +74,7 @@ static unsigned distance(const char *a, const char *b)
         unsigned diagonal = row[0];
         row[0] = (unsigned)i;
         for (size_t j = 1; j <= nb; j++) {
-            int same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+            int same = xh_tolower((unsigned char)a[i - 1]) == xh_tolower((unsigned char)b[j - 1]);
             unsigned best = diagonal + !same;
             if (row[j] + 1 < best)
                 best = row[j] + 1;
@@ -105,7 +104,7 @@ static const char *nearest(const char *name)
 static const struct xh_opt_row *row_of(const char *name)
 {
     for (size_t i = 0; i < XH_OPT_COUNT; i++)
-        if (strcasecmp(xh_opt_rows[i].name, name) == 0)
+        if (xh_strcasecmp(xh_opt_rows[i].name, name) == 0)
             return &xh_opt_rows[i];
     return NULL;
 }
@@ -137,7 +136,7 @@ static int parse_bool(const char *value, uint64_t *out)
     static const char *const words[][2] = {{"0", "1"}, {"off", "on"}, {"no", "yes"}, {"false", "true"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         for (unsigned b = 0; b < 2; b++)
-            if (strcasecmp(value, words[i][b]) == 0) {
+            if (xh_strcasecmp(value, words[i][b]) == 0) {
                 *out = b;
                 return 0;
             }
@@ -258,7 +257,7 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
             if (!unknown++ && !atomic_flag_test_and_set(&warned)) {
                 size_t n = (size_t)snprintf(known, sizeof known, "%s", nearest(key));
                 for (size_t i = 0; i < n && i < sizeof known; i++)
-                    known[i] = (char)toupper((unsigned char)known[i]);
+                    known[i] = (char)xh_toupper((unsigned char)known[i]);
                 dprintf(STDERR_FILENO,
                         "xhdf5: the environment variable XHDF5_%s is no option; the nearest known one is XHDF5_%s\n",
                         key, known);
@@ -269,7 +268,7 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
         int rc = xh_options_set(o, key, eq + 1, where, err);
         if (rc)
             return rc;
-        endpoints |= strcasecmp(key, "endpoints") == 0;
+        endpoints |= xh_strcasecmp(key, "endpoints") == 0;
     }
     int rc = endpoints ? 0 : endpoints_of_heps(o, err);
     return rc ? rc : xh_options_from_string(o, config_of_env(), "HDF5_DRIVER_CONFIG", err);
@@ -279,7 +278,7 @@ int xh_options_env_has(const char *name)
 {
     size_t n = strlen(name);
     for (char **e = environ; e && *e; e++)
-        if (strncmp(*e, "XHDF5_", 6) == 0 && strncasecmp(*e + 6, name, n) == 0 && (*e)[6 + n] == '=')
+        if (strncmp(*e, "XHDF5_", 6) == 0 && xh_strncasecmp(*e + 6, name, n) == 0 && (*e)[6 + n] == '=')
             return 1;
     return xh_options_names(config_of_env(), name);
 }
@@ -287,10 +286,10 @@ int xh_options_env_has(const char *name)
 /* Removes white space at both ends, in place. Returns the start. */
 static char *trim(char *s)
 {
-    while (isspace((unsigned char)*s))
+    while (xh_isspace((unsigned char)*s))
         s++;
     size_t n = strlen(s);
-    while (n && isspace((unsigned char)s[n - 1]))
+    while (n && xh_isspace((unsigned char)s[n - 1]))
         s[--n] = '\0';
     return s;
 }

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "ahead/hints.h"
 #include "ahead/layouts.h"
@@ -14,6 +13,7 @@
 #include "ahead/walk.h"
 #include "ahead/whole.h"
 #include "base/env.h"
+#include "base/letters.h"
 #include "base/now.h"
 #include "base/process.h"
 #include "disk/disk.h"
@@ -53,8 +53,8 @@ struct whole_file {
 
 int xh_cache_is_url(const char *name)
 {
-    return name && (strncasecmp(name, "http://", 7) == 0 || strncasecmp(name, "https://", 8) == 0 ||
-                    strncasecmp(name, "s3://", 5) == 0);
+    return name && (xh_strncasecmp(name, "http://", 7) == 0 || xh_strncasecmp(name, "https://", 8) == 0 ||
+                    xh_strncasecmp(name, "s3://", 5) == 0);
 }
 
 char *xh_cache_object(const char *url, const struct xh_options *o)

@@ -1,13 +1,12 @@
 /* Names that were to be URLs: see mistaken.h. */
 #include "mistaken.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "cache.h"
 #include "base/err.h"
+#include "base/letters.h"
 
 #define WORKS "xhdf5 reads https://, http:// and s3://"
 
@@ -38,7 +37,7 @@ static const char *known(const char *scheme, size_t n)
 {
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         for (const char *p = others[i].schemes; *p; p += strcspn(p, " "), p += strspn(p, " "))
-            if (strcspn(p, " ") == n && strncasecmp(p, scheme, n) == 0)
+            if (strcspn(p, " ") == n && xh_strncasecmp(p, scheme, n) == 0)
                 return others[i].say;
     return NULL;
 }
@@ -46,9 +45,9 @@ static const char *known(const char *scheme, size_t n)
 static size_t scheme_length(const char *name)
 {
     size_t n = 0;
-    if (!isalpha((unsigned char)*name))
+    if (!xh_isalpha((unsigned char)*name))
         return 0;
-    while (isalnum((unsigned char)name[n]) || (name[n] && strchr("+-._", name[n])))
+    while (xh_isalnum((unsigned char)name[n]) || (name[n] && strchr("+-._", name[n])))
         n++;
     return name[n] == ':' ? n : 0;
 }
@@ -83,7 +82,7 @@ static void say_scheme(const char *name, size_t n, char *out, size_t size)
     const char *after = name + n + 1, *say = known(name, n);
     size_t slashes = strspn(after, "/\\"), marks = strspn(after, ":/\\");
     char rest[250], shown[280];
-    int web = n == 5 && strncasecmp(name, "https", 5) == 0 ? 1 : n == 4 && strncasecmp(name, "http", 4) == 0 ? 2 : 0;
+    int http = (n == 4 || n == 5) && xh_strncasecmp(name, "https", n) == 0, web = !http ? 0 : n == 5 ? 1 : 2;
     snprintf(shown, sizeof shown, "%s://%s", web == 2 ? "http" : "https",
              xh_name_shown(after + marks, 0, rest, sizeof rest));
     if (web)
@@ -157,7 +156,7 @@ const char *xh_mistaken(const char *name, char *out, size_t size)
         snprintf(out, size, "the name begins with %s: take it away", quote ? "a quote or a bracket" : "a blank");
     else if (n)
         say_scheme(rest, n, out, size);
-    else if (strncasecmp(rest, "https//", 7) == 0 || strncasecmp(rest, "http//", 6) == 0)
+    else if (xh_strncasecmp(rest, "https//", 7) == 0 || xh_strncasecmp(rest, "http//", 6) == 0)
         snprintf(out, size, "a URL has a colon before its two slashes: write %.*s://…", (int)strcspn(rest, "/"), rest);
     else if (at && !memchr(name, '/', (size_t)(at - name)) && (n = scheme_length(at + 1)) > 1 && at[n + 2] == '/')
         say_scheme(at + 1, n, out, size); /* USER@HOST:/PATH */

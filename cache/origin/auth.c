@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 
 #include "base/crypto.h"
 #include "base/files.h"
+#include "base/letters.h"
 #include "base/sha256.h"
 #include "base/wipe.h"
 #include "s3.h"
@@ -185,8 +185,8 @@ int xh_auth_listed(const char *hosts, const char *server)
     size_t whole = strlen(host), name = (size_t)(strrchr(host, ':') - host);
     for (const char *p = hosts; *(p += strspn(p, " \t;")); p += strcspn(p, " \t;")) {
         size_t n = strcspn(p, " \t;");
-        if (*p == '.' ? n < name && strncasecmp(host + name - n, p, n) == 0
-                      : (n == name || n == whole) && strncasecmp(host, p, n) == 0)
+        if (*p == '.' ? n < name && xh_strncasecmp(host + name - n, p, n) == 0
+                      : (n == name || n == whole) && xh_strncasecmp(host, p, n) == 0)
             return 1;
     }
     return 0;

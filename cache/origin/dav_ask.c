@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
+#include "base/letters.h"
 #include "base/now.h"
 #include "base/waits.h"
 #include "watch/timeline.h"
@@ -322,7 +322,7 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
         xh_proxy_forbids(proxy, to);
     int told = is_told(d) && !d->source_err.code && (d->reply.status >= 300 || out.net == XH_NET_CUT);
     d->source = NULL;
-    d->makes_dirs |= strncasecmp(d->reply.server, "XrootD", 6) == 0;
+    d->makes_dirs |= xh_strncasecmp(d->reply.server, "XrootD", 6) == 0;
     xh_trace(XH_T_ORIGIN, "dav", "url=%s name=\"%s\" method=%s status=%d net=%d sent=%" PRIu64, d->url->shown,
              a->suffix, a->method, d->reply.status, (int)out.net, d->sent);
     /* The connection may break behind a refusal, and we cut off what has no end. */

@@ -1,8 +1,8 @@
 /* Writing at the origin: several requests in one piece, see xh_dav_exchange in dav.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/letters.h"
 #include "base/wipe.h"
 #include "watch/trace.h"
 #include "dav_impl.h"
@@ -123,7 +123,7 @@ int xh_dav_begin_quick(struct xh_dav *d)
     }
     /* Who hangs up behind each reply, or has to be asked in another way, is no server for this. */
     good = ask_quickly(d, &head, 1, r) == 0 && !r->closes && (r->head.status == 200 || r->head.status == 404) &&
-           strncasecmp(r->head.server, "XrootD", 6) != 0;
+           xh_strncasecmp(r->head.server, "XrootD", 6) != 0;
 out:
     if (!good)
         xh_dav_end_quick(d);

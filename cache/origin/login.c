@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "auth.h"
+#include "base/letters.h"
 #include "base/wipe.h"
 #include "url.h"
 
@@ -22,7 +22,7 @@ int xh_login_is_host(const char *hosts, const char *server)
     int usual = strtoul(host + name + 1, NULL, 10) == HTTPS_PORT;
     for (const char *p = hosts; *(p += strspn(p, BLANKS)); p += strcspn(p, BLANKS)) {
         size_t n = strcspn(p, BLANKS);
-        if ((n == whole || (usual && n == name)) && strncasecmp(host, p, n) == 0)
+        if ((n == whole || (usual && n == name)) && xh_strncasecmp(host, p, n) == 0)
             return strncmp(server, "https:", 6) == 0;
     }
     return 0;

@@ -8,7 +8,8 @@
 #include "response.h"
 
 #include <string.h>
-#include <strings.h>
+
+#include "base/letters.h"
 
 #define LINES_MAX 64u /* headers of a part, or lines of preamble */
 #define BLOCK_BYTES 64u /* of data that are looked through without a branch, so that compilers make it vectors */
@@ -150,7 +151,7 @@ static int take_line(struct xh_multipart *m, const struct xh_multipart_sink *sin
         }
         return 0;
     }
-    if (m->line_bytes >= sizeof name - 1 && strncasecmp(m->line, name, sizeof name - 1) == 0) {
+    if (m->line_bytes >= sizeof name - 1 && xh_strncasecmp(m->line, name, sizeof name - 1) == 0) {
         if (m->range.given)
             return -1;
         return xh_content_range_parse(m->line + sizeof name - 1, m->line_bytes - (sizeof name - 1), &m->range);

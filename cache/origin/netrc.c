@@ -7,13 +7,12 @@
  * Invariant: nothing of the file reaches an error but its name. */
 #include "auth.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/letters.h"
 #include "base/wipe.h"
 
 /* Takes the next word of |*p| in place: blanks before it are dropped, quotes and their backslashes undone. NULL at
@@ -31,7 +30,7 @@ static char *word(char **p)
             *w++ = *s;
         }
     } else {
-        for (; *s && !isspace((unsigned char)*s); s++)
+        for (; *s && !xh_isspace((unsigned char)*s); s++)
             *w++ = *s;
     }
     *p = *s ? s + 1 : s;
@@ -58,7 +57,7 @@ static int find(char *text, const char *host, int defaults, const char **user, c
         if (strcmp(w, "machine") == 0 || strcmp(w, "default") == 0) {
             if (ours)
                 break;
-            ours = *w == 'd' ? defaults : (w = word(&p)) != NULL && strcasecmp(w, host) == 0;
+            ours = *w == 'd' ? defaults : (w = word(&p)) != NULL && xh_strcasecmp(w, host) == 0;
         } else if (strcmp(w, "macdef") == 0) { /* up to an empty line */
             char *end = strstr(p, "\n\n");
             p = end ? end : p + strlen(p);

@@ -2,9 +2,9 @@
 #include "piece.h"
 
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
+#include "base/letters.h"
 #include "base/now.h"
 #include "client.h"
 
@@ -60,10 +60,10 @@ static int more(struct reader *r)
 static int says(const char *line, size_t n, const char *name, const char *word)
 {
     size_t k = strlen(name), w = strlen(word);
-    if (n < k || strncasecmp(line, name, k) != 0)
+    if (n < k || xh_strncasecmp(line, name, k) != 0)
         return 0;
     for (size_t i = k; i + w <= n; i++)
-        if (strncasecmp(line + i, word, w) == 0)
+        if (xh_strncasecmp(line + i, word, w) == 0)
             return 1;
     return 0;
 }

@@ -5,14 +5,13 @@
 #include "proxy.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/hash.h"
+#include "base/letters.h"
 #include "base/now.h"
 #include "base/number.h"
 #include "base/wipe.h"
@@ -29,10 +28,10 @@ static int read_proxy(struct xh_proxy *p, const char *text, const char *from)
     const char *colon = strstr(text, "://"), *rest = colon ? colon + 3 : text, *scheme = colon ? NULL : "http";
     struct xh_authority a;
     p->from = from;
-    if (colon && (size_t)(colon - text) == 5 && strncasecmp(text, "socks", 5) == 0) /* as libcurl takes it */
+    if (colon && (size_t)(colon - text) == 5 && xh_strncasecmp(text, "socks", 5) == 0) /* as libcurl takes it */
         scheme = "socks4";
     for (size_t i = 0; colon && !scheme && i < sizeof schemes / sizeof *schemes; i++)
-        if (strlen(schemes[i]) == (size_t)(colon - text) && strncasecmp(text, schemes[i], (size_t)(colon - text)) == 0)
+        if (xh_strncasecmp(text, schemes[i], strlen(schemes[i])) == 0 && text + strlen(schemes[i]) == colon)
             scheme = schemes[i];
     if (!scheme) {
         p->why = "it does not begin with http://, https:// or socks5h://";
@@ -148,7 +147,8 @@ int xh_proxy_excepts(const char *list, const char *host)
             token++;
             n--;
         }
-        if (n && n <= name && strncasecmp(host + name - n, token, n) == 0 && (n == name || host[name - n - 1] == '.'))
+        if (n && n <= name && (n == name || host[name - n - 1] == '.') &&
+            xh_strncasecmp(host + name - n, token, n) == 0)
             return 1;
     }
     return 0;

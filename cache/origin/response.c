@@ -7,9 +7,9 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/hdf5.h"
+#include "base/letters.h"
 #include "base/sha256.h"
 
 #define RETRY_AFTER_MAX_MS 120000u /* a server that wants to be left alone for longer is asked after this */
@@ -45,7 +45,7 @@ int xh_content_range_parse(const char *s, size_t len, struct xh_content_range *o
     const char *p = s, *end = s + len;
     struct xh_content_range r = {.given = 1};
     skip_blanks(&p, end);
-    if (end - p < 6 || strncasecmp(p, "bytes", 5) != 0 || (p[5] != ' ' && p[5] != '\t' && p[5] != '='))
+    if (end - p < 6 || xh_strncasecmp(p, "bytes", 5) != 0 || (p[5] != ' ' && p[5] != '\t' && p[5] != '='))
         return -1;
     p += 6;
     skip_blanks(&p, end);
@@ -71,7 +71,7 @@ int xh_content_range_parse(const char *s, size_t len, struct xh_content_range *o
         if (!r.unsatisfied && r.last >= r.total)
             return -1;
     }
-    while (p < end && isspace((unsigned char)*p))
+    while (p < end && xh_isspace((unsigned char)*p))
         p++;
     if (p != end)
         return -1;
@@ -134,7 +134,7 @@ static void take_range(struct xh_reply *r, const char *v, size_t n)
 static int is_type(const char *v, size_t n, const char *type)
 {
     size_t k = strlen(type);
-    return n >= k && strncasecmp(v, type, k) == 0 && (n == k || v[k] == ';' || v[k] == ' ' || v[k] == '\t');
+    return n >= k && xh_strncasecmp(v, type, k) == 0 && (n == k || v[k] == ';' || v[k] == ' ' || v[k] == '\t');
 }
 
 /* "multipart/byteranges; boundary=xyz", quoted or not, parameters in any order. */
@@ -149,16 +149,16 @@ static void take_type(struct xh_reply *r, const char *v, size_t n)
     keep(r->type, sizeof r->type, v, bare);
     r->multipart = 0;
     r->html = is_type(v, n, "text/html") || is_type(v, n, "application/xhtml+xml");
-    r->text = r->html || (n > 5 && strncasecmp(v, "text/", 5) == 0) || is_type(v, n, "application/json") ||
+    r->text = r->html || (n > 5 && xh_strncasecmp(v, "text/", 5) == 0) || is_type(v, n, "application/json") ||
               is_type(v, n, "application/xml");
-    if (n < sizeof type - 1 || strncasecmp(p, type, sizeof type - 1) != 0)
+    if (n < sizeof type - 1 || xh_strncasecmp(p, type, sizeof type - 1) != 0)
         return;
     for (p += sizeof type - 1; p < end; p++) {
         if (*p != ';')
             continue;
         p++;
         skip_blanks(&p, end);
-        if ((size_t)(end - p) < sizeof key || strncasecmp(p, key, sizeof key - 1) != 0) {
+        if ((size_t)(end - p) < sizeof key || xh_strncasecmp(p, key, sizeof key - 1) != 0) {
             p--; /* the loop looks for the next ';' from here */
             continue;
         }
@@ -287,7 +287,7 @@ static void take_challenge(struct xh_reply *r, const char *v, size_t n)
 
 static void take_encoding(struct xh_reply *r, const char *v, size_t n)
 {
-    if (n == 0 || (n == 8 && strncasecmp(v, "identity", 8) == 0))
+    if (n == 0 || (n == 8 && xh_strncasecmp(v, "identity", 8) == 0))
         return; /* a list may come in several lines (RFC 9110, 5.3): this one takes none of the others back */
     r->encoded = 1;
     keep(r->encoding, sizeof r->encoding, v, n);
@@ -295,7 +295,7 @@ static void take_encoding(struct xh_reply *r, const char *v, size_t n)
 
 static void take_header(struct xh_reply *r, const char *name, size_t name_bytes, const char *v, size_t n)
 {
-#define IS(s) (name_bytes == sizeof(s) - 1 && strncasecmp(name, s, sizeof(s) - 1) == 0)
+#define IS(s) (name_bytes == sizeof(s) - 1 && xh_strncasecmp(name, s, sizeof(s) - 1) == 0)
     if (IS("Content-Length"))
         take_length(r, v, n);
     else if (IS("Content-Range"))
@@ -414,7 +414,7 @@ int xh_reply_begins_page(const char *said, size_t len, int html)
     int may = html;
     for (size_t b = 0; b < sizeof begins / sizeof *begins; b++) {
         size_t n = strlen(begins[b]), have = len - i < n ? len - i : n;
-        if (strncasecmp(said + i, begins[b], have) != 0)
+        if (xh_strncasecmp(said + i, begins[b], have) != 0)
             continue;
         if (have == n)
             return 1;

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/escape.h"
+#include "base/letters.h"
 #include "response.h"
 #include "url.h"
 
@@ -17,12 +17,12 @@
 
 int xh_s3_is_name(const char *name)
 {
-    return strncasecmp(name, "s3://", 5) == 0;
+    return xh_strncasecmp(name, "s3://", 5) == 0;
 }
 
 static int is_unreserved(unsigned char c)
 {
-    return isalnum(c) || (c && strchr("-._~", c) != NULL);
+    return xh_isalnum(c) || (c && strchr("-._~", c) != NULL);
 }
 
 /* What a path is, before it is written. */
@@ -51,10 +51,10 @@ static char *write_path(char *to, const char *from, size_t n, enum path_of of)
 /* 1 when the bucket can be the first part of a host's name that a wildcard certificate covers. */
 static int is_host_part(const char *bucket, size_t n)
 {
-    if (n < 3 || n > BUCKET_MOST || !isalnum((unsigned char)bucket[0]) || !isalnum((unsigned char)bucket[n - 1]))
+    if (n < 3 || n > BUCKET_MOST || !xh_isalnum((unsigned char)bucket[0]) || !xh_isalnum((unsigned char)bucket[n - 1]))
         return 0;
     for (size_t i = 0; i < n; i++)
-        if (!islower((unsigned char)bucket[i]) && !isdigit((unsigned char)bucket[i]) && bucket[i] != '-')
+        if (!xh_islower((unsigned char)bucket[i]) && !isdigit((unsigned char)bucket[i]) && bucket[i] != '-')
             return 0;
     return 1;
 }
@@ -62,9 +62,9 @@ static int is_host_part(const char *bucket, size_t n)
 /* What is wrong with |name|; NULL: nothing. */
 static const char *fault_of(const char *bucket, size_t n, const char *key, size_t key_len)
 {
-    int plain = n > 0 && n < XH_S3_BUCKET_BYTES && isalnum((unsigned char)bucket[0]);
+    int plain = n > 0 && n < XH_S3_BUCKET_BYTES && xh_isalnum((unsigned char)bucket[0]);
     for (size_t i = 0; i < n && plain; i++)
-        plain = isalnum((unsigned char)bucket[i]) || strchr("-._", bucket[i]) != NULL;
+        plain = xh_isalnum((unsigned char)bucket[i]) || strchr("-._", bucket[i]) != NULL;
     if (!plain)
         return "what stands behind s3:// is no bucket's name (it is written s3://bucket/key; access points and tenants "
                "have https URLs)";
@@ -81,8 +81,8 @@ static const char *fault_of(const char *bucket, size_t n, const char *key, size_
 /* Splits "https://host[:port][/path]" of an endpoint. Returns 0, or -1. */
 static int split_endpoint(const char *endpoint, int *https, const char **host, size_t *host_len, size_t *path_len)
 {
-    *https = strncasecmp(endpoint, "https://", 8) == 0;
-    if (!*https && strncasecmp(endpoint, "http://", 7) != 0)
+    *https = xh_strncasecmp(endpoint, "https://", 8) == 0;
+    if (!*https && xh_strncasecmp(endpoint, "http://", 7) != 0)
         return -1;
     *host = endpoint + (*https ? 8 : 7);
     *host_len = strcspn(*host, "/?#");
@@ -205,7 +205,7 @@ static const char *last_label(const char *host, size_t *n, size_t *len)
 
 static int label_is(const char *label, size_t len, const char *word)
 {
-    return len == strlen(word) && strncasecmp(label, word, len) == 0;
+    return len == strlen(word) && xh_strncasecmp(label, word, len) == 0;
 }
 
 /* Takes |label| as a region of Amazon's. Returns 1 when it may be one. */
@@ -234,7 +234,7 @@ static int read_labels(struct xh_s3_place *out, const char *host, size_t n)
         out->fixed = 1;
         return (int)n;
     }
-    if (len > 3 && strncasecmp(label, "s3-", 3) == 0) /* s3-us-west-2, as it was once */
+    if (len > 3 && xh_strncasecmp(label, "s3-", 3) == 0) /* s3-us-west-2, as it was once */
         return take_region(out, label + 3, len - 3) && strncmp(out->region, "website", 7) != 0 ? (int)n : -1;
     if (!take_region(out, label, len) || n == 0)
         return -1;
@@ -369,10 +369,11 @@ static int is_of_signature(const char *name)
                                          "Authorization"};
     static const char *const beside[] = {"Expires", "Policy", "sig", "sv", "ss", "srt", "st", "se", "sr", "sp", "spr",
                                          "sip", "skoid", "sktid", "skt", "ske", "sks", "skv", "sdd"};
-    if (strncasecmp(name, "X-Amz-", 6) == 0 || strncasecmp(name, "X-Goog-", 7) == 0 || strncasecmp(name, "q-", 2) == 0)
+    if (xh_strncasecmp(name, "X-Amz-", 6) == 0 || xh_strncasecmp(name, "X-Goog-", 7) == 0 ||
+        xh_strncasecmp(name, "q-", 2) == 0)
         return 1;
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
-        if (strcasecmp(name, always[i]) == 0)
+        if (xh_strcasecmp(name, always[i]) == 0)
             return 1;
     for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
         if (strcmp(name, beside[i]) == 0)

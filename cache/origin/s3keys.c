@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include <jansson.h>
 
 #include "base/date.h"
 #include "base/hash.h"
+#include "base/letters.h"
 #include "base/now.h"
 #include "base/table.h"
 #include "base/thread.h"
@@ -142,15 +142,15 @@ static const char *profile_of(const struct xh_options *o)
 
 static int is_true(const char *v)
 {
-    return v && (strcasecmp(v, "true") == 0 || strcasecmp(v, "1") == 0 || strcasecmp(v, "yes") == 0 ||
-                 strcasecmp(v, "on") == 0);
+    return v && (xh_strcasecmp(v, "true") == 0 || xh_strcasecmp(v, "1") == 0 || xh_strcasecmp(v, "yes") == 0 ||
+                 xh_strcasecmp(v, "on") == 0);
 }
 
 /* Index of |value| in the words |list|, or -1 with |err|. */
 static int one_of(const char *option, const char *value, const char *const *list, struct xh_err *err)
 {
     for (int i = 0; i < 3; i++)
-        if (strcasecmp(value, list[i]) == 0)
+        if (xh_strcasecmp(value, list[i]) == 0)
             return i;
     xh_err_set(err, XH_E_INVAL, 0, "%s=%.60s: there are %s, %s and %s", option, value, list[0], list[1], list[2]);
     return -1;
@@ -171,8 +171,8 @@ static void settings_of_profile(const struct xh_options *o, struct xh_s3_setting
         if (!out->endpoint[0])
             xh_profile_get(text, section, "endpoint_url", out->endpoint, sizeof out->endpoint);
         if (out->style == XH_S3_AUTO && xh_profile_get(text, section, "s3.addressing_style", style, sizeof style))
-            out->style = strcasecmp(style, "path") == 0      ? XH_S3_PATH
-                         : strcasecmp(style, "virtual") == 0 ? XH_S3_VIRTUAL
+            out->style = xh_strcasecmp(style, "path") == 0      ? XH_S3_PATH
+                         : xh_strcasecmp(style, "virtual") == 0 ? XH_S3_VIRTUAL
                                                              : XH_S3_AUTO;
     }
     xh_wipe(text);

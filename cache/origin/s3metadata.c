@@ -3,13 +3,13 @@
  * Invariant: what is secret in a request or an answer reaches no note, error or trace. */
 #include "s3metadata.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "auth.h"
+#include "base/letters.h"
 #include "base/wipe.h"
 #include "client.h"
 #include "proxy.h"
@@ -123,7 +123,7 @@ static int is_word(char *text, size_t most, const char *also)
     if (text[n + strspn(text + n, "\r\n")])
         return 0;
     text[n] = '\0';
-    while (i < n && (isalnum((unsigned char)text[i]) || strchr(also, text[i])))
+    while (i < n && (xh_isalnum((unsigned char)text[i]) || strchr(also, text[i])))
         i++;
     return n > 0 && n <= most && i == n;
 }

@@ -5,8 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/letters.h"
 #include "login.h"
 
 #define TITLE_BYTES      81u /* of a page, in an error */
@@ -120,7 +120,7 @@ static void take_words(const char *p, const char *end, char *out, size_t size)
 /* Copies the title of the page that came. */
 static void take_title(const struct xh_exchange *x, char *out, size_t size)
 {
-    const char *p = strcasestr(x->said, "<title"), *from = p ? strchr(p, '>') : NULL,
+    const char *p = xh_strcasestr(x->said, "<title"), *from = p ? strchr(p, '>') : NULL,
                *end = from ? strchr(from, '<') : NULL;
     take_words(end ? from + 1 : NULL, end, out, size);
 }
@@ -139,7 +139,7 @@ static void take_description(const struct xh_exchange *x, char *out, size_t size
 /* 1 when the login host speaks of an application that the user has not approved. */
 static int wants_approval(const struct xh_exchange *x)
 {
-    return strcasestr(x->said, "approv") || strstr(x->url->shown, "approv") || strstr(x->said, "resolution_url");
+    return xh_strcasestr(x->said, "approv") || strstr(x->url->shown, "approv") || strstr(x->said, "resolution_url");
 }
 
 int xh_sentence_login(const struct xh_attempt *a, char why[XH_LOGIN_WHY_BYTES])
@@ -238,7 +238,7 @@ static int is_listing(const struct xh_attempt *a, const char *title)
     static const char *const begins[] = {"Index of ", "Directory listing", "Listing of", "Directory: "};
     int found = xh_url_is_directory(a->first) || xh_reply_is_listing(a->x->said);
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        found |= strncasecmp(title, begins[i], strlen(begins[i])) == 0;
+        found |= xh_strncasecmp(title, begins[i], strlen(begins[i])) == 0;
     return found;
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/letters.h"
+
 const char *xh_tls_advice(const char *said, long long now_s, char out[XH_TLS_ADVICE_BYTES])
 {
     static const char *const plain[] = {"wrong version number", "packet length too long", "http request",
@@ -35,5 +37,5 @@ const char *xh_tls_advice(const char *said, long long now_s, char out[XH_TLS_ADV
 int xh_tls_is_wanted(const char *said)
 {
     return strstr(said, "HTTPS port") || strstr(said, "speaking plain HTTP") ||
-           strcasestr(said, "to an HTTPS server") || strstr(said, "requires TLS");
+           xh_strcasestr(said, "to an HTTPS server") || strstr(said, "requires TLS");
 }

@@ -4,7 +4,6 @@
 #include "auth.h"
 #include "login.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include <openssl/evp.h>
 
 #include "base/date.h"
+#include "base/letters.h"
 #include "base/wipe.h"
 #include "s3keys.h"
 
@@ -89,16 +89,16 @@ static void tell_once(const char *what, const char *why)
  * with them, or NULL. */
 static const char *take_value(struct xh_token *t, const char *s, size_t n)
 {
-    while (n > 0 && isspace((unsigned char)s[n - 1]))
+    while (n > 0 && xh_isspace((unsigned char)s[n - 1]))
         n--;
-    while (n > 0 && isspace((unsigned char)*s))
+    while (n > 0 && xh_isspace((unsigned char)*s))
         s++, n--;
     if (n == 0)
         return "is empty";
     if (n > XH_TOKEN_MAX_BYTES)
         return "is longer than a token may be (64 KiB)";
     for (size_t i = 0; i < n; i++)
-        if (!isalnum((unsigned char)s[i]) && !(s[i] && strchr("-._~+/=", s[i])))
+        if (!xh_isalnum((unsigned char)s[i]) && !(s[i] && strchr("-._~+/=", s[i])))
             return "holds characters that no token has";
     t->value = strndup(s, n);
     if (!t->value)

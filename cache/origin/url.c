@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <curl/curl.h>
 
 #include "base/escape.h"
 #include "base/hash.h"
+#include "base/letters.h"
 
 #define URL_MAX_BYTES 16384u /* redirects carry tokens of several KiB in their query */
 #define HOST_MAX_BYTES 255u
@@ -83,7 +83,7 @@ static int host_is_plain(struct view h)
         return 1;
     }
     for (size_t i = 0; i < h.n; i++)
-        if (!isalnum((unsigned char)h.p[i]) && !strchr(".-_", h.p[i]))
+        if (!xh_isalnum((unsigned char)h.p[i]) && !strchr(".-_", h.p[i]))
             return 0;
     return 1;
 }
@@ -134,8 +134,8 @@ static const char *split(const char *s, struct parts *out)
     if (has_control(s))
         return "it holds a control character, perhaps the end of a line: take it away";
     memset(out, 0, sizeof *out);
-    out->https = strncasecmp(s, "https://", 8) == 0;
-    if (!out->https && strncasecmp(s, "http://", 7) != 0)
+    out->https = xh_strncasecmp(s, "https://", 8) == 0;
+    if (!out->https && xh_strncasecmp(s, "http://", 7) != 0)
         return "it begins with neither https://, http:// nor s3://";
     const char *authority = s + (out->https ? 8 : 7);
     struct xh_authority a;
@@ -163,10 +163,10 @@ static int is_ticket_name(const char *name)
                                         "x-goog-credential", "x-amz-security-token", "authorization"};
     static const char signature[] = "signature"; /* whole, or behind a dash: X-Amz-Signature, q-signature */
     size_t n = strlen(name), end = sizeof signature - 1;
-    if (n >= end && strcasecmp(name + n - end, signature) == 0 && (n == end || name[n - end - 1] == '-'))
+    if (n >= end && xh_strcasecmp(name + n - end, signature) == 0 && (n == end || name[n - end - 1] == '-'))
         return 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcasecmp(name, names[i]) == 0)
+        if (xh_strcasecmp(name, names[i]) == 0)
             return 1;
     return 0;
 }
@@ -210,7 +210,7 @@ static int fill(struct xh_url *u, const struct parts *p)
         goto end;
     }
     for (char *c = u->server; *c; c++)
-        *c = (char)tolower((unsigned char)*c);
+        *c = (char)xh_tolower((unsigned char)*c);
     int default_port = p->port == (p->https ? 443u : 80u);
     size_t server_bytes = strlen(u->server);
     if (default_port)
@@ -274,9 +274,9 @@ int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)
 /* 1 when |s| begins with a scheme ("name:"). */
 static int has_scheme(const char *s)
 {
-    if (!isalpha((unsigned char)*s))
+    if (!xh_isalpha((unsigned char)*s))
         return 0;
-    while (isalnum((unsigned char)*s) || (*s && strchr("+-.", *s)))
+    while (xh_isalnum((unsigned char)*s) || (*s && strchr("+-.", *s)))
         s++;
     return *s == ':';
 }

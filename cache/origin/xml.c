@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/letters.h"
+
 #define ENTITY_BYTES 9 /* longest that is read */
 
 /* When a tag of local name |name| begins at |p|, behind "<" or "</", returns the end of its name. */
 static const char *names(const char *p, const char *end, const char *name)
 {
     const char *q = p;
-    while (q < end && *q != '<' && *q != '>' && *q != '/' && !isspace((unsigned char)*q))
+    while (q < end && *q != '<' && *q != '>' && *q != '/' && !xh_isspace((unsigned char)*q))
         q++;
     const char *colon = memchr(p, ':', (size_t)(q - p));
     const char *local = colon ? colon + 1 : p;
@@ -64,9 +66,9 @@ int xh_xml_text(struct xh_xml in, const char *name, struct xh_xml *text)
     const char *to = from ? memchr(from, '<', (size_t)(end - from)) : NULL;
     if (!to)
         return 0;
-    while (from < to && isspace((unsigned char)*from))
+    while (from < to && xh_isspace((unsigned char)*from))
         from++;
-    while (to > from && isspace((unsigned char)to[-1]))
+    while (to > from && xh_isspace((unsigned char)to[-1]))
         to--;
     *text = (struct xh_xml){from, (size_t)(to - from)};
     return 1;

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "base/letters.h"
 #include "origin/url.h"
 
 #define SEPARATORS ",; \t\r\n"
@@ -28,15 +28,15 @@ static int scheme(const char **s, const char *end)
     static const char *const as_https[] = {"https://", "root://", "roots://", "xroot://", "xroots://"};
     size_t n = (size_t)(end - *s);
     for (size_t i = 0; i < sizeof as_https / sizeof *as_https; i++)
-        if (n >= strlen(as_https[i]) && strncasecmp(*s, as_https[i], strlen(as_https[i])) == 0) {
+        if (n >= strlen(as_https[i]) && xh_strncasecmp(*s, as_https[i], strlen(as_https[i])) == 0) {
             *s += strlen(as_https[i]);
             return HTTPS;
         }
-    if (n >= 7 && strncasecmp(*s, "http://", 7) == 0) {
+    if (n >= 7 && xh_strncasecmp(*s, "http://", 7) == 0) {
         *s += 7;
         return HTTP;
     }
-    if (n >= 5 && strncasecmp(*s, "s3://", 5) == 0) {
+    if (n >= 5 && xh_strncasecmp(*s, "s3://", 5) == 0) {
         *s += 5;
         return S3;
     }
@@ -70,7 +70,7 @@ static int split(const char *s, size_t len, struct place *out)
     if (https == S3) /* a bucket is what it is */
         return 1;
     for (char *p = out->server; *p; p++)
-        *p = (char)tolower((unsigned char)*p);
+        *p = (char)xh_tolower((unsigned char)*p);
     return 1;
 }
 

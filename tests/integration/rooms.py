@@ -41,7 +41,7 @@ ROOMS = {
         "cache/origin/ring cache/origin/url cache/origin/s3 cache/origin/profile cache/origin/proxy "
         "cache/origin/response cache/origin/multipart cache/origin/dialect cache/origin/tls_advice "
         "cache/origin/cookies cache/origin/xml",
-        "base:date.h,err.h,env.h,escape.h,hash.h,hdf5.h,now.h,number.h,sha256.h,wipe.h"),
+        "base:date.h,err.h,env.h,escape.h,hash.h,hdf5.h,letters.h,now.h,number.h,sha256.h,wipe.h"),
     "creds": (
         "cache/origin/auth cache/origin/netrc cache/origin/token cache/origin/s3keys cache/origin/s3process "
         "cache/origin/login cache/origin/session",
@@ -59,7 +59,7 @@ ROOMS = {
     "verdict": (
         "cache/origin/attempt cache/origin/sentence cache/origin/sentence_s3 cache/origin/verdict "
         "cache/origin/verdict_s3",
-        "base:date.h,err.h,options.h text creds:auth.h,login.h,session.h wire:wire.h exchange"),
+        "base:date.h,err.h,letters.h,options.h text creds:auth.h,login.h,session.h wire:wire.h exchange"),
     "control": (
         "cache/origin/control cache/origin/hedge cache/origin/link", "base:links.h,now.h,options.h asked exchange"),
     "engine": (
@@ -499,6 +499,10 @@ def main():
     young = [name for name, text in house.plain.items() if re.search(r"\b(?:exp2?|log2?|pow)\(", text)]
     tap.ok(not young, "nothing of the C library that is newer than the wheel's oldest (2.28): log1p instead of log",
            str(young))
+    by_locale = re.compile(r"\b(?:strn?casecmp|strcasestr|to(?:lower|upper)|"
+                           r"is(?:alpha|alnum|space|blank|lower|upper|print|punct))\(")
+    local = [name for name, text in house.plain.items() if by_locale.search(text)]
+    tap.ok(not local, "nothing of the C library that goes by the program's locale: base/letters.h instead", str(local))
     timed = matching(house, r"pthread_cond_(timed|clock)wait|sem_timedwait|CLOCK_REALTIME",
                      WAITS_FOR_A_TIME | TELLS_WALL_TIME)
     tap.ok(not timed, "waits and intervals go by the monotonic clock alone", str(timed))

@@ -1,8 +1,11 @@
 /* Options: sources, bounds, and messages that help. Also the shown form of a URL. */
 #include <criterion/criterion.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "open/mistaken.h"
@@ -148,6 +151,47 @@ Test(options, an_option_is_named_where_it_stands_as_a_key_alone, .init = fresh)
             unsetenv("HDF5_DRIVER_CONFIG");
         cr_assert_eq(xh_options_env_has(cases[i].name), cases[i].named, "%s", cases[i].text);
     }
+}
+
+/* Writes to |dir| a locale as Turkish is, in which I and i are capital and small of other letters: few machines have
+ * that one. */
+static void make_turkish(const char *dir)
+{
+    char path[200];
+    snprintf(path, sizeof path, "%s/map", dir);
+    FILE *map = fopen(path, "w");
+    snprintf(path, sizeof path, "%s/source", dir);
+    FILE *source = fopen(path, "w");
+    cr_assert(map && source);
+    fputs("<code_set_name> TR\nCHARMAP\n<U0000>..<U007F> \\x00\nEND CHARMAP\n", map);
+    fputs("LC_CTYPE\nupper <U0041>..<U005A>\nlower <U0061>..<U007A>\n", source);
+    for (int up = 1; up >= 0; up--) {
+        fputs(up ? "toupper " : "tolower ", source);
+        for (char c = 'A'; c <= 'Z'; c++)
+            if (c != 'I')
+                fprintf(source, "(<U%04X>,<U%04X>)%s", c + up * ('a' - 'A'), c + !up * ('a' - 'A'),
+                        c < 'Z' ? ";" : "\n");
+    }
+    fputs("END LC_CTYPE\n", source);
+    cr_assert(fclose(map) == 0 && fclose(source) == 0);
+}
+
+Test(options, the_programs_locale_changes_nothing, .init = fresh)
+{
+    char dir[] = "/tmp/xh-locale-XXXXXX", make[200];
+    cr_assert(mkdtemp(dir));
+    make_turkish(dir);
+    snprintf(make, sizeof make, "cd %s && localedef -c -f map -i source ./tr_XX 2>/dev/null", dir);
+    (void)!system(make); /* it warns of the categories that are not there */
+    setenv("LOCPATH", dir, 1);
+    int there = setlocale(LC_CTYPE, "tr_XX") != NULL;
+    snprintf(make, sizeof make, "rm -r %s", dir);
+    (void)!system(make);
+    cr_assert(there && strcasecmp("WRITABLE", "writable") != 0 && strcasecmp("LATER", "later") == 0);
+    setenv("XHDF5_WRITABLE", "on", 1);
+    setenv("XHDF5_MISSING_SOURCES", "error", 1);
+    cr_assert_eq(xh_options_from_env(&o, &err), 0, "%s", err.text);
+    cr_assert(o.writable && strcmp(o.missing_sources, "error") == 0);
 }
 
 Test(options, random_text_never_breaks_the_parser, .init = fresh, .timeout = 100)

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include <openssl/ssl.h>
 
+#include "../../cache/base/letters.h"
 #include "../../cache/origin/client.h"
 #include "../../cache/origin/s3.h"
 #include "tool.h"
@@ -93,7 +93,7 @@ static int on_line(void *ctx, const char *p, size_t n)
         d->a->chunked = 0;
     if (!d->a->reply.over) /* what comes behind the headers is a trailer */
         xh_front_line(&d->a->front, p, n);
-    d->a->chunked |= n >= sizeof chunked - 1 && strncasecmp(p, chunked, sizeof chunked - 1) == 0;
+    d->a->chunked |= n >= sizeof chunked - 1 && xh_strncasecmp(p, chunked, sizeof chunked - 1) == 0;
     if (xh_reply_line(&d->a->reply, p, n, time(NULL)) && d->a->reply.multipart)
         xh_multipart_init(&d->multipart, d->a->reply.boundary);
     return 0;

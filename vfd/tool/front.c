@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
+
+#include "../../cache/base/letters.h"
 
 #define SECONDS_MOST 4000000000 /* of an age: more is nonsense */
 
@@ -23,7 +24,7 @@ static struct text trimmed(const char *p, const char *end)
 
 static int is(struct text t, const char *word)
 {
-    return t.len == strlen(word) && strncasecmp(t.at, word, t.len) == 0;
+    return t.len == strlen(word) && xh_strncasecmp(t.at, word, t.len) == 0;
 }
 
 /* Takes the part before the first |sign| outside quotes off |rest|. Returns 0 when there was none left. */
@@ -79,7 +80,7 @@ static int holds(struct text t, const char *word)
 {
     size_t n = strlen(word);
     for (size_t i = 0; i + n <= t.len; i++)
-        if (strncasecmp(t.at + i, word, n) == 0)
+        if (xh_strncasecmp(t.at + i, word, n) == 0)
             return 1;
     return 0;
 }
@@ -107,9 +108,9 @@ static int64_t fresh_of(struct text list)
     int64_t shared = -1, any = -1;
     struct text part;
     while (next_part(&list, ',', &part)) {
-        if (part.len > 9 && strncasecmp(part.at, "s-maxage=", 9) == 0)
+        if (part.len > 9 && xh_strncasecmp(part.at, "s-maxage=", 9) == 0)
             shared = seconds((struct text){part.at + 9, part.len - 9});
-        else if (part.len > 8 && strncasecmp(part.at, "max-age=", 8) == 0)
+        else if (part.len > 8 && xh_strncasecmp(part.at, "max-age=", 8) == 0)
             any = seconds((struct text){part.at + 8, part.len - 8});
         else if (is(part, "no-cache") || is(part, "no-store"))
             return 0;

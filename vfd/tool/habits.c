@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "../../cache/base/letters.h"
 #include "../../cache/origin/dialect.h"
 #include "speed.h"
 #include "tool.h"
@@ -194,7 +194,7 @@ static int is_xcache(struct doctor *d, const struct xh_answer *a)
 {
     const struct xh_question q = {.range = "bytes=0-0", .only_cached = 1, .most_bytes = XH_WORDS_MOST_BYTES};
     struct xh_answer refused;
-    if (strncasecmp(a->reply.server, "XrootD", 6) != 0 || a->reply.status != 206)
+    if (xh_strncasecmp(a->reply.server, "XrootD", 6) != 0 || a->reply.status != 206)
         return 0;
     if (a->front.age_s >= 0)
         return 1;
