@@ -234,7 +234,8 @@ def stats(thing: Any) -> dict[str, int]:
     return {name: int(number) for name, number in (line.split("=") for line in lines)}
 
 
-_ERRNO = re.compile(r", errno = (\d+), error message = '[^']*'$")
+# The last one: what stands before it may tell of another. strerror() may say anything ("délai d'attente").
+_ERRNO = re.compile(r", errno = (\d+), error message = '(?!.*, errno = \d).*'$", re.S)
 
 
 def _opened(file: Any, what: str) -> None:

@@ -470,6 +470,11 @@ def commit():
     raises(TypeError, ["h5py.File"], xhdf5.commit, 5)
     with xhdf5.open(LOCAL) as f:
         xhdf5.commit(f)  # harmless
+        library = xhdf5._h5py.library  # a program's locale may be French, as Qt sets the user's
+        text = "no answer, errno = 2, error message = 'é', errno = 110, error message = 'délai d'attente'"
+        plain, library.commit = library.commit, lambda file: (False, text)
+        raises(TimeoutError, ["no answer, errno = 2, error message = 'é'"], xhdf5.commit, f)
+        library.commit = plain
     second = xhdf5.open(url, "r+", **options)
     second["z"] = 2
     other = "import sys, xhdf5\nwith xhdf5.open(sys.argv[1], 'r+', writable=True) as f: f['y'] = 1"
