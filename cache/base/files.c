@@ -61,9 +61,21 @@ int xh_write(int fd, const void *buf, size_t len)
 int xh_rename_new(const char *from, const char *to)
 {
     int rc = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
-    /* a file system without RENAME_NOREPLACE */
-    if (rc != 0 && errno != EEXIST && (rc = link(from, to)) == 0)
+    if (rc == 0 || errno == EEXIST)
+        return rc;
+    if (link(from, to) == 0) { /* a file system without RENAME_NOREPLACE */
         unlink(from);
+        return 0;
+    }
+    int fd = errno == EEXIST ? -1 : open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* nor with links */
+    if (fd < 0)
+        return -1;
+    close(fd);
+    if ((rc = rename(from, to)) != 0) {
+        int why = errno;
+        unlink(to);
+        errno = why;
+    }
     return rc;
 }
 
@@ -95,6 +107,11 @@ int xh_open_own(int at, const char *name, int flags)
     return fd;
 }
 
+int xh_has_no_locks(int error)
+{
+    return error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP;
+}
+
 /* Returns 1 when the open |part| is locked and may be written; 0: it was in the way, and is gone; or -1 with errno. */
 static int take_part(const char *part, int fd, int made)
 {
@@ -103,7 +120,7 @@ static int take_part(const char *part, int fd, int made)
     if (fstat(fd, &mine) != 0)
         return -1;
     if (S_ISREG(mine.st_mode)) {
-        if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !(made && xh_has_no_locks(errno)))
             return -1;
         if (lstat(part, &now) != 0 || now.st_ino != mine.st_ino || now.st_dev != mine.st_dev)
             own = ESTALE;

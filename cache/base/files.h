@@ -34,7 +34,8 @@ int xh_write_at(int fd, const void *buf, size_t len, uint64_t off);
 /* Writes |len| bytes where |fd| stands. Returns 0, or -1 with errno. */
 int xh_write(int fd, const void *buf, size_t len);
 
-/* Gives the file |from| the name |to|, which nothing may have yet. Returns 0, or -1 with errno. */
+/* Gives the file |from| the name |to|, which nothing may have yet. Where the file system can do that neither in one
+ * step nor by a link, an empty file has the name for a moment. Returns 0, or -1 with errno. */
 int xh_rename_new(const char *from, const char *to);
 
 /* Makes the directory |name| below |at| for this user alone, unless it is there. What a umask took of the user's own
@@ -46,12 +47,17 @@ int xh_make_own_dir(int at, const char *name);
  * took of the user's own rights is given back: the next process wants them. Returns a descriptor, or -1 with errno. */
 int xh_open_own(int at, const char *name, int flags);
 
+/* 1 when |error| is what flock() says on a file system that has no locks (Lustre without the option flock, some FUSE,
+ * NFS without its lock daemon). */
+int xh_has_no_locks(int error);
+
 /* Opens and locks |part|, which is to become a file by another name; makes it, with |mode|, where it is not there. One
  * that was there, and is of another user or has another name beside it, is replaced: what is written there would be
  * somebody else's. (What is made here may have another owner, too: some file systems have one for all files.) |flags|:
  * O_RDWR or O_WRONLY. Returns a descriptor, or -1 with errno. Of its own: EWOULDBLOCK: another process has it locked;
  * ESTALE: another one has given it its other name since it was opened; EEXIST: what is there is no file that can be
- * replaced. */
+ * replaced. Where there are no locks (xh_has_no_locks), what is made here is taken for ours, and one that was there is
+ * that error: somebody may be writing it. */
 int xh_open_part(const char *part, int flags, mode_t mode);
 
 /* Lists the directory |fd|; -1 is allowed. Returns NULL when it cannot be listed. Owns: |fd|; the caller closes the

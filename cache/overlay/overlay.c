@@ -90,7 +90,12 @@ static int open_files(struct xh_overlay *v, int flags, struct xh_err *err)
     if (v->alive < 0)
         return sys_error(err, "cannot open files in", v->path);
     if (flock(v->alive, LOCK_EX | LOCK_NB) < 0)
-        return xh_err_set(err, XH_E_INVAL, 0, "%s: a process has it open", v->id);
+        return errno == EWOULDBLOCK
+                   ? xh_err_set(err, XH_E_INVAL, 0, "%s: a process has it open", v->id)
+                   : xh_err_set(err, XH_E_INVAL, 0,
+                                "the directory for written bytes, %.300s, cannot be locked (flock: %s), which tells "
+                                "whether a program has it open: name one on a local disk with XHDF5_OVERLAY_DIR",
+                                v->path, strerror(errno));
     v->data = xh_open_own(v->dir, "data", flags);
     v->base = v->data < 0 ? -1 : xh_open_own(v->dir, "base", flags);
     int bad = v->base < 0 || (is_new && renameat(v->dir, "alive.new", v->dir, "alive") < 0);

@@ -283,6 +283,40 @@ def sick_disk(tap, b):
             (b.directory / "sick.h5").unlink()
 
 
+def poor_file_systems(tap, b):
+    """Some have no locks (Lustre without the option flock, some FUSE), some no hard links and no RENAME_NOREPLACE."""
+    def lacking(*calls):
+        return ["strace", "-f", "-o", b.directory / "trace", "-e", "trace=" + ",".join(names for names, _ in calls),
+                *(word for names, error in calls for word in ("-e", f"inject={names}:error={error}"))]
+    without_locks = lacking(("flock", "ENOSYS"))
+    with tap.claim("on a file system without locks a file comes; a part that is there is left alone, and the error "
+                   "says what to do"):
+        b.tool("get", b.url("images.h5"), "-o", "free.h5", before=without_locks)
+        assert digest(b.directory / "free.h5") == digest(f"{b.data}/images.h5") and not b.parts("free.h5")
+        b.tool("get", b.url("images.h5"), "-o", "free2.h5", want=3, limit=1_000_000, before=without_locks)
+        [part] = b.parts("free2.h5")
+        size = part.stat().st_size
+        err = b.tool("get", b.url("images.h5"), "-o", "free2.h5", want=3, before=without_locks)[1]
+        assert "no locks" in err and "remove it" in err and part.stat().st_size == size, err
+        part.unlink()
+        b.tool("get", b.url("images.h5"), "-o", "free2.h5", before=without_locks)
+        assert digest(b.directory / "free2.h5") == digest(f"{b.data}/images.h5")
+    with tap.claim("a file is published there; what another publisher may be at work on is left alone, with 3"):
+        out = b.tool("publish", b.directory / "free.h5", before=without_locks)[0]
+        assert "of metadata" in out and (b.directory / "free.h5.xhmeta").exists(), out
+        b.tool("publish", "--remove", b.directory / "free.h5")
+        (b.directory / ".free.h5.xhmeta.part").write_text("another's")
+        err = b.tool("publish", b.directory / "free.h5", want=3, before=without_locks)[1]
+        assert "no locks" in err and (b.directory / ".free.h5.xhmeta.part").read_text() == "another's", err
+    with tap.claim("one without hard links and RENAME_NOREPLACE gives a file its name, too"):
+        b.tool("get", b.url("images.h5"), "-o", "named.h5",
+               before=lacking(("renameat2", "EINVAL"), ("?link,linkat", "EPERM")))
+        assert "INJECTED" in (b.directory / "trace").read_text() and not b.parts("named.h5")
+        assert digest(b.directory / "named.h5") == digest(f"{b.data}/images.h5")
+    for left in *b.directory.glob("free*"), *b.directory.glob(".free*"), b.directory / "named.h5":
+        left.unlink()
+
+
 def fetches(tap, b, server):
     size, here = os.path.getsize(f"{b.data}/images.h5"), b.directory / "images.h5"
     with tap.claim("get brings the file, by its own name, and once"):
@@ -343,6 +377,7 @@ def fetches(tap, b, server):
         tap.skip("a disk that fails", "strace cannot trace here")
     else:
         sick_disk(tap, b)
+        poor_file_systems(tap, b)
     with tap.claim("of another version nothing is used"):
         b.tool("get", b.url("images.h5"), "-o", "new.h5", want=3, limit=17_000_000)
         other = bytes(range(256)) * (size // 256) + b"x" * (size % 256)

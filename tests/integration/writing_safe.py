@@ -413,6 +413,14 @@ def check_names(tap, p):
         [left] = json.loads(p.tool("list", "--json", overlay_dir=overlay))
         assert left["state"] == "withheld", left
         p.tool("drop", left["id"], overlay_dir=overlay)
+    with tap.claim("names: a directory in which nothing can be locked is refused, and the error says what to do"):
+        code = "import sys, h5py\nh5py.File(sys.argv[1], 'r+')"
+        status, _, err = harness.run(["strace", "-f", "-o", p.work / "odd", "-e", "inject=flock:error=ENOSYS",
+                                      harness.H5PY["3.14.0"], "-c", code, f"{p.server.url}/names.h5"],
+                                     p.env(overlay_dir=overlay))
+        assert "INJECTED" in (p.work / "odd").read_text()
+        assert status == 1 and "cannot be locked" in err and "XHDF5_OVERLAY_DIR" in err, err[-1500:]
+        assert not list(overlay.iterdir()), list(overlay.iterdir())
 
 
 def check_blind(tap, p):

@@ -4,7 +4,7 @@
  * much has come.
  * 2. The name holds a hash of URL and version. A file of another version has another name, so two are never mixed.
  * 3. FILE appears by a rename, complete and on the disk.
- * 4. A process that writes a part holds its lock. */
+ * 4. A process that writes a part holds its lock. Where the file system has no locks, it has made the part. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -79,6 +79,11 @@ static int open_part(struct download *d)
             xh_tool_fail(0, "%s: another xhdf5 get is just fetching it", d->to);
         else if (errno == EEXIST)
             xh_tool_fail(0, "%s is in the way: it is no regular file of yours", d->part);
+        else if (xh_has_no_locks(errno))
+            xh_tool_fail(0,
+                         "%s is there, and this file system has no locks, which would tell whether another xhdf5 get "
+                         "is just writing it: if none is, remove it",
+                         d->part);
         else
             xh_tool_fail(0, "%s cannot be written: %s", d->part, strerror(errno));
         return XH_EXIT_FAILED;
@@ -229,7 +234,7 @@ static void tidy(const struct download *d)
             strncmp(e->d_name + n, PART, strlen(PART)) != 0 ||
             strspn(e->d_name + n + strlen(PART), "0123456789abcdef") != (size_t)2 * HASH_BYTES)
             continue;
-        int fd = openat(at, e->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        int fd = openat(at, e->d_name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); /* NFS locks no other */
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
             unlinkat(at, e->d_name, 0);
         if (fd >= 0)

@@ -72,6 +72,10 @@ int xh_place_part(const struct xh_place *n, struct xh_baked *out)
     if (fd < 0)
         return errno == EWOULDBLOCK
                    ? xh_baked_say(out, XH_BAKED_FAILED, "another publisher is at work on it")
+               : xh_has_no_locks(errno)
+                   ? xh_baked_say(out, XH_BAKED_FAILED,
+                                  "%s is there, and this file system has no locks, which would tell whether another "
+                                  "publisher is at work on it: if none is, remove it", n->part)
                    : xh_baked_say(out, XH_BAKED_FAILED, "%s cannot be written: %s", n->part, strerror(errno));
     if (ftruncate(fd, 0) == 0)
         return fd;
