@@ -64,4 +64,8 @@ struct xh_edit {
  * would be sent as this one's. Returns 0 or XH_E_INVAL. */
 int xh_edit_settle(struct xh_edit *e, const char *url, const struct xh_options *o, struct xh_err *err);
 
+/* A file must not choose at which servers this program changes files. What it names elsewhere than where its reader's
+ * credentials may go is not sent. Returns 0, or XH_E_READONLY. */
+int xh_edit_refuse_foreign(struct xh_edit *e, struct xh_err *err);
+
 #endif

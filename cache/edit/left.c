@@ -62,6 +62,8 @@ static int reopen_left(const struct xh_options *o, const char *id, struct xh_edi
     if (rc == 0 && !(e->url = strdup(e->overlay->url)))
         rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     rc = rc ? rc : xh_edit_settle(e, e->url, o, err);
+    if (rc == 0)
+        e->opt.namer = e->overlay->namer;
     xh_account_init(&e->account, 0);
     rc = rc ? rc : xh_dav_open(e->url, &e->opt, &e->dav, err);
     if (rc) {
@@ -97,7 +99,7 @@ static int may_be_sent(struct xh_edit *e, struct xh_err *err)
                           "%.16s: the process that wrote it ended before it closed the file. "
                           "\"xhdf5 recover export %.16s FILE\" writes what it had flushed to a file; it is not sent",
                           id, id);
-    return e->overlay->behind ? xh_edit_say_stale(e, err) : 0;
+    return e->overlay->behind ? xh_edit_say_stale(e, err) : xh_edit_refuse_foreign(e, err);
 }
 
 int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct xh_err *err)

@@ -79,9 +79,7 @@ static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *er
     return rc;
 }
 
-/* A file must not choose at which servers this program changes files. What it names elsewhere than where its reader's
- * credentials may go is opened, as it may only be read. Returns 0, or XH_E_READONLY for a file that is to be made. */
-static int refuse_foreign(struct xh_edit *e, enum xh_edit_how how, struct xh_err *err)
+int xh_edit_refuse_foreign(struct xh_edit *e, struct xh_err *err)
 {
     char why[sizeof e->refused];
     if (!xh_dav_is_foreign(e->dav))
@@ -90,9 +88,7 @@ static int refuse_foreign(struct xh_edit *e, enum xh_edit_how how, struct xh_err
              "not the program but the file %.200s names this URL, at another server, so nothing is written there. If "
              "it may be, name the server's host in XHDF5_CREDENTIAL_HOSTS", e->opt.namer.parent);
     xh_edit_refuse(e, why);
-    return how == XH_EDIT_CHANGE
-               ? 0
-               : xh_err_set(err, XH_E_READONLY, 0, "%.200s: %.500s", xh_dav_shown(e->dav), e->refused);
+    return xh_err_set(err, XH_E_READONLY, 0, "%.200s: %.500s", xh_dav_shown(e->dav), e->refused);
 }
 
 static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, struct xh_err *err)
@@ -102,8 +98,8 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     if (rc)
         return rc;
     xh_dav_count(e->dav, &e->counters, &e->account);
-    rc = refuse_foreign(e, how, err);
-    if (rc == 0)
+    rc = xh_edit_refuse_foreign(e, how == XH_EDIT_CHANGE ? NULL : err);
+    if (rc == 0 || how == XH_EDIT_CHANGE) /* what is there can be opened, as it may only be read */
         rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : look_for(e, &st, err);
     if (rc == 0 && xh_dav_is_elsewhere(e->dav))
         rc = xh_err_set(

@@ -64,6 +64,13 @@ static int open_top(const struct xh_options *o, int make, char *path, size_t siz
         path);
 }
 
+static void one_line(char *text)
+{
+    for (char *p = text; *p; p++)
+        if (*p == '\n' || *p == '\r')
+            *p = ' ';
+}
+
 static void random_id(char id[XH_OVERLAY_ID])
 {
     uint64_t r = 0;
@@ -143,6 +150,8 @@ int xh_overlay_new(const struct xh_options *o, const char *url, struct xh_overla
     if (rc == 0) {
         random_id(v->id);
         v->url = strdup(url);
+        v->namer = o->namer;
+        one_line(v->namer.parent);
         if (asprintf(&v->path, "%s/%s", top, v->id) < 0)
             v->path = NULL;
         if (!v->path || !v->url)
@@ -297,9 +306,7 @@ int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durab
             close(fd);
         return sys_error(err, "cannot write into", v->path);
     }
-    for (char *p = v->why; *p; p++)
-        if (*p == '\n' || *p == '\r')
-            *p = ' ';
+    one_line(v->why);
     if (v->since_s == 0 || v->state != state)
         v->since_s = (long long)time(NULL);
     v->state = state;
@@ -308,6 +315,8 @@ int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durab
                         "\nbroken %d\nbehind %d\n%s %lld\nwhy %s\nleft %s\n",
             v->url, (int)v->mode, v->base_version, v->base_size, v->base_limit, v->size, v->broken, v->behind,
             state_words[state], v->since_s, v->why, v->left);
+    if (v->namer.by_file)
+        fprintf(f, "named_by %s\nnamed_at %s\nnamed_far %d\n", v->namer.parent, v->namer.server, (int)v->namer.remote);
     save_set(f, "have", &v->have);
     save_set(f, "dirty", &v->dirty);
     save_set(f, "seen", &v->seen);
@@ -347,6 +356,20 @@ static int take_state(struct xh_overlay *v, const char *word, const char *value)
     return -1;
 }
 
+static int take_namer(struct xh_namer *n, const char *word, const char *value)
+{
+    n->by_file = 1;
+    if (strcmp(word, "by") == 0)
+        take_text(n->parent, sizeof n->parent, value);
+    else if (strcmp(word, "at") == 0)
+        take_text(n->server, sizeof n->server, value);
+    else if (strcmp(word, "far") == 0)
+        n->remote = strcmp(value, "0") != 0;
+    else
+        return -1;
+    return 0;
+}
+
 /* Takes one line of the record. Returns 0, 1 at the end, or -1 when the line makes no sense. */
 static int take_line(struct xh_overlay *v, char *line)
 {
@@ -377,6 +400,8 @@ static int take_line(struct xh_overlay *v, char *line)
         take_text(v->why, sizeof v->why, value);
     else if (strcmp(line, "left") == 0)
         take_text(v->left, sizeof v->left, value);
+    else if (strncmp(line, "named_", 6) == 0)
+        return take_namer(&v->namer, line + 6, value);
     else if (strcmp(line, "base_size") == 0)
         v->base_size = strtoull(value, NULL, 10);
     else if (strcmp(line, "base_limit") == 0)

@@ -3,8 +3,8 @@
  * An overlay is a directory of the user's (0700) in the option overlay_dir. Its files (0600) are:
  *   data    the written bytes, at their offsets in the remote file; sparse
  *   base    metadata as it was read from the server, at its offsets; sparse. A merge compares with it
- *   record  text: URL, version, size, which bytes of data and base count, what became of the file, and the last error.
- *           It is written when the file is opened, flushed, closed or committed
+ *   record  text: URL, what named it, version, size, which bytes of data and base count, what became of the file, and
+ *           the last error. It is written when the file is opened, flushed, closed or committed
  *   alive   locked by the process that has the overlay open
  * An overlay knows neither HTTP nor HDF5. Threads: one at a time. Calls block on the local disk alone. */
 #ifndef XH_OVERLAY_H
@@ -42,6 +42,7 @@ struct xh_overlay {
     uint64_t budget; /* most bytes of |data| */
     /* The record: */
     char *url; /* without user name and password */
+    struct xh_namer namer; /* what named the URL: its family is not kept */
     enum xh_overlay_mode mode;
     char base_version[XH_OVERLAY_VERSION]; /* the server's validator; "": there was no file */
     uint64_t base_size;  /* bytes of that version */
@@ -62,8 +63,8 @@ struct xh_overlay {
     char left[200];     /* names of files that a commit left beside the file at the server, separated by blanks */
 };
 
-/* Makes a new overlay for |url|. Returns 0, XH_E_SYS, XH_E_NOSPACE, XH_E_ACCES (other users can enter the directory)
- * or XH_E_NOMEM. Owns: the caller closes |*out|. */
+/* Makes a new overlay for |url|, which o->namer named. Returns 0, XH_E_SYS, XH_E_NOSPACE, XH_E_ACCES (other users can
+ * enter the directory) or XH_E_NOMEM. Owns: the caller closes |*out|. */
 int xh_overlay_new(const struct xh_options *o, const char *url, struct xh_overlay **out, struct xh_err *err);
 
 /* Opens the overlay |id|, if no process has it open. The first digits of an id suffice if only one id begins with them.

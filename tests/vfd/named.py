@@ -310,6 +310,31 @@ def check_layouts(tap, site, build):
             assert ("secret.raw" in out or file == "image") and "local_sources" in out, out
 
 
+def check_kept(site, kept, env, value_at):
+    """Of the overlay |kept| of foreign/public.h5, which a file named."""
+    cert = {"X509_USER_CERT": str(site.run / "reader.pem"), "X509_USER_KEY": str(site.run / "reader.key")}
+    options = {"XHDF5_CA_BUNDLE": site.cacert, "XHDF5_OVERLAY_DIR": str(site.run / "overlay"),
+               "XHDF5_CREDENTIAL_HOSTS": site.hosts}
+    copy, file = site.run / f"{kept}.h5", site.run / "foreign/public.h5"
+    was = file.read_bytes()
+
+    def recover(env, *args):
+        before = len(site.logs()["foreign"])
+        status, out, err = harness.run([str(harness.BUILD / "vfd/tool/xhdf5"), "recover", *map(str, args)],
+                                       env | options, cwd=site.cwd)
+        return status, out + err, site.logs()["foreign"][before:]
+    status, said, log = recover(env | cert, "export", kept, copy)
+    assert status == 0 and value_at(copy.name) == 17 * 50 and "GET" in log, (said, log)
+    assert set(re.findall(r'auth="([^"]*)" cert="([^"]*)"', log)) == {("-", "-")}, log
+    status, said, log = recover(env | cert, "retry", kept)
+    assert status == 3 and "XHDF5_CREDENTIAL_HOSTS" in said and "hostile.h5" in said and not log, (said, log)
+    options["XHDF5_CREDENTIAL_HOSTS"] = site.url["foreign"].removeprefix("https://")
+    bare = {k: v for k, v in env.items() if k != "BEARER_TOKEN"} | {"BEARER_TOKEN_FILE": os.devnull}
+    status, said, log = recover(bare, "retry", kept)
+    assert status == 0 and "MOVE" in log and value_at("foreign/public.h5") == 17 * 50, (said, log)
+    file.write_bytes(was)
+
+
 def check_written(tap, site):
     """What a file names, where that file is open to be written."""
     for version, exe in sources.PYTHONS.items():
@@ -341,6 +366,9 @@ def check_written(tap, site):
                 out, err, sent = run(file, "link_public", 17)
                 assert "XHDF5_CREDENTIAL_HOSTS" in err and "hostile.h5" in err and "/public.h5" in err, out + err
                 assert not sent["foreign"] and value_at("foreign/public.h5") == 200, (sent, out + err)
+            with tap.claim(f"{what}: what is kept of that is exported without the user's credentials, and sent if the "
+                           "server is listed"):
+                check_kept(site, re.search(r"recover export ([0-9a-f]{16})", err)[1], env, value_at)
             with tap.claim(f"{what}: at a listed server what it names is written"):
                 for value in (17, 5):
                     out, err, sent = run(file, "link_listed", value)
