@@ -24,54 +24,13 @@ static void count(struct xh_extents *s, size_t from, size_t to, int sign)
 static void replace(struct xh_extents *s, size_t first, size_t last, const struct xh_stretch *with, size_t n)
 {
     count(s, first, last, -1);
-    memmove(s->at + first + n, s->at + last, (s->n - last) * sizeof *s->at);
+    if (last < s->n)
+        memmove(s->at + first + n, s->at + last, (s->n - last) * sizeof *s->at);
     if (n)
         memcpy(s->at + first, with, n * sizeof *with);
     s->moved += s->n - last + n;
     s->n = s->n - (last - first) + n;
     count(s, first, first + n, 1);
-}
-
-/* Puts, or without |add| cuts. Adds two stretches at most. Returns 0 or -1. */
-static int change(struct xh_extents *s, uint64_t off, uint64_t end, int kind, int add)
-{
-    struct xh_stretch with[3];
-    size_t n = 0;
-    if (off >= end)
-        return 0;
-    if (xh_grow(s->at, s->room, s->n + 2))
-        return -1;
-    size_t first = find(s, off), last = first;
-    if (add && first > 0 && s->at[first - 1].end == off && s->at[first - 1].kind == kind)
-        first--;
-    while (last < s->n && s->at[last].off < end)
-        last++;
-    if (add && last < s->n && s->at[last].off == end && s->at[last].kind == kind)
-        last++;
-    if (first < last && s->at[first].off < off) {
-        if (add && s->at[first].kind == kind)
-            off = s->at[first].off;
-        else
-            with[n++] = (struct xh_stretch){s->at[first].off, off, s->at[first].kind};
-    }
-    struct xh_stretch tail = {0};
-    if (first < last && s->at[last - 1].end > end) {
-        if (add && s->at[last - 1].kind == kind)
-            end = s->at[last - 1].end;
-        else
-            tail = (struct xh_stretch){end, s->at[last - 1].end, s->at[last - 1].kind};
-    }
-    if (add)
-        with[n++] = (struct xh_stretch){off, end, kind};
-    if (tail.end)
-        with[n++] = tail;
-    replace(s, first, last, with, n);
-    return 0;
-}
-
-int xh_extents_put(struct xh_extents *s, uint64_t off, uint64_t end, int kind)
-{
-    return change(s, off, end, kind, 1);
 }
 
 /* Appends to |out|, of |n|, joined to the last one where they touch and are of one kind. Returns the new number. */
@@ -86,20 +45,22 @@ static size_t append(struct xh_stretch *out, size_t n, struct xh_stretch t)
     return n;
 }
 
-int xh_extents_put_all(struct xh_extents *s, const struct xh_stretch *with, size_t n)
+/* Puts the |n| stretches of |with|, or without |add| cuts them. Returns 0 or -1. */
+static int change(struct xh_extents *s, const struct xh_stretch *with, size_t n, int add)
 {
     if (n == 0)
         return 0;
-    size_t first = find(s, with->off), at, k = 0;
-    first -= first > 0; /* the one before may touch */
-    struct xh_stretch rest = {0}, *out = malloc((s->n - first + 2 * n) * sizeof *out);
+    size_t first = find(s, with->off), last = find(s, with[n - 1].end), at, k = 0;
+    first -= first > 0; /* the one before may touch, and so may the last */
+    last += last < s->n && s->at[last].off <= with[n - 1].end;
+    struct xh_stretch rest = {0}, *out = malloc((last - first + 2 * n) * sizeof *out);
     if (!out)
         return -1;
     at = first;
     /* |rest|: what is left of a stretch that was begun, and lies behind the one that was put last */
     for (size_t i = 0; i < n; i++) {
         for (;;) {
-            if (rest.off >= rest.end && at < s->n)
+            if (rest.off >= rest.end && at < last)
                 rest = s->at[at++];
             if (rest.off >= rest.end || rest.end > with[i].off)
                 break;
@@ -108,28 +69,36 @@ int xh_extents_put_all(struct xh_extents *s, const struct xh_stretch *with, size
         }
         if (rest.off < rest.end && rest.off < with[i].off) /* it ends behind that */
             k = append(out, k, (struct xh_stretch){rest.off, with[i].off, rest.kind});
-        k = append(out, k, with[i]);
-        while (rest.end <= with[i].end && at < s->n)
+        if (add)
+            k = append(out, k, with[i]);
+        while (rest.end <= with[i].end && at < last)
             rest = s->at[at++];
         if (rest.off < with[i].end)
             rest.off = with[i].end; /* nothing is left where it ends before */
     }
     k = append(out, k, rest);
-    while (at < s->n)
+    while (at < last)
         k = append(out, k, s->at[at++]);
-    size_t old = s->n - first;
-    if (k > old && xh_grow(s->at, s->room, s->n + k - old)) {
-        free(out);
-        return -1;
-    }
-    replace(s, first, s->n, out, k);
+    int rc = k > last - first ? xh_grow(s->at, s->room, s->n + k - (last - first)) : 0;
+    if (rc == 0)
+        replace(s, first, last, out, k);
     free(out);
-    return 0;
+    return rc;
+}
+
+int xh_extents_put(struct xh_extents *s, uint64_t off, uint64_t end, int kind)
+{
+    return change(s, &(struct xh_stretch){off, end, kind}, off < end, 1);
+}
+
+int xh_extents_put_all(struct xh_extents *s, const struct xh_stretch *with, size_t n)
+{
+    return change(s, with, n, 1);
 }
 
 int xh_extents_cut(struct xh_extents *s, uint64_t off, uint64_t end)
 {
-    return change(s, off, end, 0, 0);
+    return change(s, &(struct xh_stretch){off, end, 0}, off < end, 0);
 }
 
 int xh_extents_next(const struct xh_extents *s, uint64_t off, uint64_t end, uint64_t *to, int *kind)
