@@ -12,4 +12,10 @@ struct xh_disk {
     unsigned blocks; /* that hold bytes of it */
 };
 
+/* Called once a process or more, after a shadow was opened, before anything is kept. */
+void xh_disk_start(void);
+
+/* Writes the whole pages of [off, off + len), which begins at a page. |d| is there. Blocks on the disk. */
+void xh_disk_write(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta);
+
 #endif

@@ -8,7 +8,7 @@
  * Invariants
  * 1. An engine thread that brings bytes copies them and takes the lock, no more. All that may wait for the disk is done
  *    by the writing thread: its claims too.
- * 2. Blocks have room for XH_WRITE_BEHIND_BYTES at most. When the link is faster than the disk, data is passed over by
+ * 2. Blocks have room for MEMORY_BYTES at most. When the link is faster than the disk, data is passed over by
  *    regions of the file, and counted: each hole is a request to the next reader, and many small ones, beside what the
  *    disk has, cost more than the disk saves. Regions that begin while there is little room are passed over as a whole,
  *    until there is much again. What finds no room all the same is passed over as it comes.
@@ -16,8 +16,6 @@
  * 4. A fork's child has no blocks: they are its parent's to write.
  *
  * Lock: |lock|, of this file; no other is taken under it. */
-#include "write_behind.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,17 +24,20 @@
 #include "base/table.h"
 #include "base/thread.h"
 #include "base/waits.h"
+#include "disk.h"
 #include "impl.h"
 #include "watch/trace.h"
 
+#define MEMORY_BYTES (UINT64_C(64) << 20) /* of all blocks of the process */
+#define CLOSE_MS 5000u           /* longest wait of a file that is closed */
 #define BLOCK_BYTES (64u << 10)  /* one write; 64 KiB to 1 MiB take the same of the processor (docs/decisions.md) */
 #define OPEN_MOST 128u           /* open blocks: more than connections bring side by side; 8 MiB */
 #define PIECES_MOST 256u         /* some for each connection; they are replaced in turn */
 #define REGION_BYTES (16u << 20) /* passed over as a whole */
 #define REGIONS 64u              /* that are remembered: more than a stream's connections are in at a time */
 #define REGION_NS 1000000000u    /* a slow link's region is not passed over for longer, as there may be room again */
-#define FULL_BYTES (XH_WRITE_BEHIND_BYTES / 4 * 3) /* from so much on that waits, regions that begin are passed over */
-#define FREE_BYTES (XH_WRITE_BEHIND_BYTES / 4)     /* until it is so much */
+#define FULL_BYTES (MEMORY_BYTES / 4 * 3) /* from so much on that waits, regions that begin are passed over */
+#define FREE_BYTES (MEMORY_BYTES / 4)     /* until it is so much */
 #define BUSY_MS 100              /* a page that another process writes for longer counts as passed over */
 #define STALE_NS 1000000000u     /* after so long without more bytes an open block is written as it is */
 
@@ -82,7 +83,7 @@ static struct region regions[REGIONS]; /* each has its place, and replaces what 
 
 static struct block *block_new(struct xh_disk *d, uint64_t from, int meta)
 {
-    struct block *b = held_bytes + BLOCK_BYTES <= XH_WRITE_BEHIND_BYTES ? malloc(sizeof *b + BLOCK_BYTES) : NULL;
+    struct block *b = held_bytes + BLOCK_BYTES <= MEMORY_BYTES ? malloc(sizeof *b + BLOCK_BYTES) : NULL;
     if (!b)
         return NULL;
     b->room_bytes = BLOCK_BYTES;
@@ -443,7 +444,7 @@ static void start_once(void)
     pthread_atfork(before_fork, after_fork_parent, after_fork_child);
 }
 
-void xh_write_behind_start(void)
+void xh_disk_start(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_once);
@@ -451,8 +452,10 @@ void xh_write_behind_start(void)
 
 /* ---- for the file */
 
-void xh_write_behind_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
+void xh_disk_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
 {
+    if (!d)
+        return;
     pthread_mutex_lock(&lock);
     running = running || xh_thread_start(NULL, run, NULL) == 0;
     while (running && len) {
@@ -471,7 +474,7 @@ void xh_write_behind_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, 
     pthread_mutex_unlock(&lock);
 }
 
-void xh_write_behind_now(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
+void xh_disk_write(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
 {
     write_pages(d, off, whole(d, off + len), data, meta);
 }
@@ -490,12 +493,14 @@ static void give_up(struct xh_disk *d)
              (unsigned long long)atomic_load_explicit(&d->passed, memory_order_relaxed));
 }
 
-void xh_write_behind_flush(struct xh_disk *d)
+void xh_disk_flush(struct xh_disk *d)
 {
     struct block *b, *next;
     struct piece left[PIECES_MOST];
+    if (!d)
+        return;
     pthread_mutex_lock(&lock);
-    uint64_t until = xh_now_ns() + (stands ? 0 : XH_WRITE_BEHIND_CLOSE_MS * UINT64_C(1000000));
+    uint64_t until = xh_now_ns() + (stands ? 0 : CLOSE_MS * UINT64_C(1000000));
     DL_FOREACH_SAFE (opened, b, next)
         if (b->d == d)
             put_in_queue(b);
@@ -511,9 +516,11 @@ void xh_write_behind_flush(struct xh_disk *d)
         part_lost(d, left[i].from, left[i].end);
 }
 
-void xh_write_behind_close(struct xh_disk *d)
+void xh_disk_close(struct xh_disk *d)
 {
-    xh_write_behind_flush(d);
+    if (!d)
+        return;
+    xh_disk_flush(d);
     pthread_mutex_lock(&lock);
     int last = --d->refs == 0;
     pthread_mutex_unlock(&lock);

@@ -1,10 +1,8 @@
-/* The disk cache of an open file: see disk.h. Here is what reads it; write_behind.c fills it. */
-#include "disk.h"
-
+/* What reads the disk cache of an open file: see disk.h. write_behind.c fills it. */
 #include <stdlib.h>
 
+#include "disk.h"
 #include "impl.h"
-#include "write_behind.h"
 
 #define COPY_PAGES 64u /* at once; as many as xh_shadow_read copies by one system call */
 
@@ -19,7 +17,7 @@ struct xh_disk *xh_disk_open(const char *url, const char *validator, uint64_t si
     if (d) {
         d->size = size;
         d->refs = 1;
-        xh_write_behind_start();
+        xh_disk_start();
     }
     return d;
 }
@@ -43,12 +41,6 @@ int xh_disk_read(struct xh_disk *d, const struct xh_extent *ext, size_t n)
     return d && i == n && xh_shadow_readv(d->store, ext, n) == n;
 }
 
-void xh_disk_keep(struct xh_disk *d, uint64_t off, const uint8_t *data, size_t len, int meta)
-{
-    if (d)
-        xh_write_behind_keep(d, off, data, len, meta);
-}
-
 void xh_disk_copy(struct xh_disk *d, struct xh_shadow *from)
 {
     uint8_t *buf = d && from ? malloc(COPY_PAGES * XH_PAGE_BYTES) : NULL;
@@ -66,23 +58,11 @@ void xh_disk_copy(struct xh_disk *d, struct xh_shadow *from)
             continue;
         }
         size_t got = xh_shadow_read(from, off, buf, (size_t)(n * XH_PAGE_BYTES));
-        xh_write_behind_now(d, off, buf, got, meta);
+        xh_disk_write(d, off, buf, got, meta);
         if (got / XH_PAGE_BYTES + 1 < n) /* one was evicted meanwhile: on behind it */
             next = xh_shadow_next(from, first + got / XH_PAGE_BYTES + 1, &next_meta);
     }
     free(buf);
-}
-
-void xh_disk_flush(struct xh_disk *d)
-{
-    if (d)
-        xh_write_behind_flush(d);
-}
-
-void xh_disk_close(struct xh_disk *d)
-{
-    if (d)
-        xh_write_behind_close(d);
 }
 
 void xh_disk_hint_save(struct xh_disk *d, const char *text)
