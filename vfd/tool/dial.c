@@ -232,7 +232,7 @@ void xh_dial_ask(struct xh_dial *d, const struct xh_url *u, const struct xh_ques
         snprintf(a->why, sizeof a->why, "%s", refused.text);
         a->end = XH_NET_CONNECT;
     } else if (!a->why[0]) {
-        xh_tool_plain(out.text, a->why, sizeof a->why);
+        xh_tool_name(out.text, a->why, sizeof a->why);
     }
     xh_client_times(d->client, &times);
     a->opened = out.opened > 0;

@@ -259,7 +259,7 @@ static int doctor(struct doctor *d, int json)
     if (rc == XH_E_INVAL || rc == XH_E_NOMEM)
         return xh_tool_fail(rc == XH_E_INVAL ? XH_EXIT_USAGE : code, "%s", d->caller_err.text);
     if (xh_wire_global_init() == 0 && (d->dial = xh_dial_new(&d->caller))) {
-        xh_report_begin(&d->report, xh_tool_shown(d->given, shown, sizeof shown), json);
+        xh_report_begin(&d->report, xh_url_shown(d->given, shown, sizeof shown), json);
         code = examine(d);
         xh_report_end(&d->report);
     } else {

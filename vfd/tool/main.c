@@ -76,7 +76,6 @@ static int wants(const char *word, const char *name, const char *letter)
 int main(int argc, char **argv)
 {
     struct xh_options o;
-    char shown[200];
     give_back("LD_PRELOAD", "XHDF5TOOL_LD_PRELOAD");
     give_back("LD_LIBRARY_PATH", "XHDF5TOOL_LD_LIBRARY_PATH");
     if (argc > 1 && wants(argv[1], "--version", "-V")) {
@@ -94,5 +93,5 @@ int main(int argc, char **argv)
             int rc = options(&o);
             return rc ? rc : xh_tool_end(verbs[i].run(argc - 1, argv + 1, &o));
         }
-    return xh_tool_usage("xhdf5", "there is no command \"%s\"", xh_tool_plain(argv[1], shown, sizeof shown));
+    return xh_tool_usage("xhdf5", "there is no command \"%s\"", argv[1]);
 }

@@ -181,14 +181,14 @@ static int run(const struct mounting *m)
         if (xh_tree_is_directory(m->urls[i])) {
             if (m->n > 1)
                 return xh_tool_usage(command, "%s is a directory: it is mounted alone",
-                                     xh_tool_shown(m->urls[i], shown, sizeof shown));
+                                     xh_url_shown(m->urls[i], shown, sizeof shown));
             if (xh_tree_root(t, m->urls[i], &err) != 0)
                 return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
             break;
         }
         if (xh_tree_name(m->urls[i], name) != 0)
             return xh_tool_usage(command, "%s ends without the name of a file",
-                                 xh_tool_shown(m->urls[i], shown, sizeof shown));
+                                 xh_url_shown(m->urls[i], shown, sizeof shown));
         if (xh_tree_add(t, name, m->urls[i], &err) != 0)
             return xh_tool_usage(command, "%s", err.text);
     }
@@ -199,7 +199,7 @@ static int run(const struct mounting *m)
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
-    if (xh_fuse_mount(m->dir, xh_tool_shown(m->urls[0], shown, sizeof shown), &xh_tree_served, t, &f, &err) != 0) {
+    if (xh_fuse_mount(m->dir, xh_url_shown(m->urls[0], shown, sizeof shown), &xh_tree_served, t, &f, &err) != 0) {
         xh_tree_close(t);
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     }

@@ -234,7 +234,7 @@ static void report(const struct work *w, const struct xh_baked *b, int terminal)
 {
     char path[1024], a[XH_SIZE_TEXT];
     const char *what = b->body ? "the compressed copy" : "the image";
-    xh_tool_plain(w->file[b->file].path, path, sizeof path);
+    xh_tool_name(w->file[b->file].path, path, sizeof path);
     if (terminal)
         fputs("\r\033[K", stderr);
     switch (b->as) {

@@ -68,7 +68,7 @@ static int list_one(void *ctx, const struct xh_left *l)
     if (to->json) {
         xh_json_print(to->n++ ? ",\n " : "\n ",
                       json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:I}", "id", xh_json_text(l->id), "state", state_of(l),
-                                "url", xh_json_text(l->url ? xh_tool_shown(l->url, url, sizeof url) : NULL), "why",
+                                "url", xh_json_text(l->url ? xh_url_shown(l->url, url, sizeof url) : NULL), "why",
                                 xh_json_text(l->why && *l->why ? l->why : NULL), "size", (json_int_t)l->size,
                                 "written_bytes", (json_int_t)l->written_bytes, "since", (json_int_t)l->since_s));
         return 0;
@@ -78,7 +78,7 @@ static int list_one(void *ctx, const struct xh_left *l)
     date_of(l->since_s, date, sizeof date);
     printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, whole ? xh_size_text(l->size, size) : "-",
            whole ? xh_size_text(l->written_bytes, written) : "-", state_of(l),
-           l->url ? xh_tool_shown(l->url, url, sizeof url) : "-");
+           l->url ? xh_url_shown(l->url, url, sizeof url) : "-");
     if (l->why && *l->why)
         printf("                 %s\n", xh_tool_name(l->why, why, sizeof why));
     return 0;
@@ -104,7 +104,7 @@ static int retry(const struct xh_options *o, const char *id)
     char *url = NULL, shown[1024];
     if (xh_edit_retry(o, id, &url, &err))
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
-    printf("sent to %s\n", url ? xh_tool_shown(url, shown, sizeof shown) : "its server");
+    printf("sent to %s\n", url ? xh_url_shown(url, shown, sizeof shown) : "its server");
     free(url);
     return XH_EXIT_OK;
 }
@@ -162,7 +162,6 @@ static int drop(const struct xh_options *o, const char *id)
 int xh_tool_recover(int argc, char **argv, const struct xh_options *o)
 {
     static const char command[] = "xhdf5 recover";
-    char shown[200];
     int json = 0, all = 0, worst = XH_EXIT_OK;
     const struct xh_tool_option options[] = {{"json", .flag = &json}, {"all", .flag = &all}};
     int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
@@ -182,9 +181,8 @@ int xh_tool_recover(int argc, char **argv, const struct xh_options *o)
     if (strcmp(what, "retry") == 0 && all)
         return words ? xh_tool_usage(command, "either IDs or --all is wanted") : retry_all(o);
     if (strcmp(what, "retry") != 0 && strcmp(what, "drop") != 0)
-        return xh_tool_usage(
-            command, *what ? "\"%s\" is not list, retry, export or drop" : "list, retry, export or drop is missing%s",
-            xh_tool_plain(what, shown, sizeof shown));
+        return xh_tool_usage(command, *what ? "\"%s\" is not list, retry, export or drop"
+                                            : "list, retry, export or drop is missing%s", what);
     if (words == 0)
         return xh_tool_usage(command, "an ID is missing; xhdf5 recover list shows them");
     for (; optind < argc; optind++)

@@ -64,8 +64,8 @@ static void print_line(const struct xh_image_info *i, unsigned n)
     }
     printf("%11s %11s %11s %8" PRIu64 " %11s %7u  %s  %s\n", xh_size_text(i->origin_bytes, size),
            xh_size_text(i->meta_bytes, meta), xh_size_text(i->raw_bytes, raw), i->meta_pages + i->raw_pages,
-           xh_size_text(i->hit_bytes, hits), i->readers, xh_tool_plain(i->validator, version, sizeof version),
-           xh_tool_plain(i->url_shown, url, sizeof url));
+           xh_size_text(i->hit_bytes, hits), i->readers, xh_tool_name(i->validator, version, sizeof version),
+           xh_tool_name(i->url_shown, url, sizeof url));
 }
 
 static int list_one(void *ctx, const struct xh_image_info *i)
@@ -155,7 +155,7 @@ static int remove_one(void *ctx, const struct xh_image_info *i)
         return 0;
     }
     *(rc == XH_E_INVAL ? &r->used : &r->failed) += 1;
-    fprintf(stderr, "xhdf5: %s: %s\n", i->flaw ? i->name : xh_tool_plain(i->url_shown, shown, sizeof shown),
+    fprintf(stderr, "xhdf5: %s: %s\n", i->flaw ? i->name : xh_tool_name(i->url_shown, shown, sizeof shown),
             rc == XH_E_INVAL ? "in use; it stays. Remove it once its readers have closed it" : err.text);
     return 0;
 }
@@ -187,7 +187,7 @@ static int rm(int argc, char **argv, const struct xh_options *o)
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     if (r.url && r.removed + r.used + r.failed == 0)
         return xh_tool_fail(XH_EXIT_FAILED, "there is no shadow of %s; xhdf5 cache ls lists those that there are",
-                            xh_tool_shown(r.url, shown, sizeof shown));
+                            xh_url_shown(r.url, shown, sizeof shown));
     printf("%u removed (%s)", r.removed, xh_size_text(r.bytes, size));
     if (r.used)
         printf(", %u in use", r.used);
@@ -273,7 +273,6 @@ int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
 {
     static const struct xh_verb commands[] = {
         {"ls", list}, {"rm", rm}, {"trim", trim}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
-    char shown[200];
     if (argc < 2)
         return xh_tool_usage("xhdf5 cache", "ls, warm, verify, rm or trim is missing");
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
@@ -283,5 +282,5 @@ int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1, o);
-    return xh_tool_usage("xhdf5 cache", "there is no command \"%s\"", xh_tool_plain(argv[1], shown, sizeof shown));
+    return xh_tool_usage("xhdf5 cache", "there is no command \"%s\"", argv[1]);
 }

@@ -91,7 +91,7 @@ static int stat_url(const char *url, int json, const struct xh_options *o)
     if (xh_cache_open(url, o, &f, &err))
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     t.opened_ms = (double)(xh_now_ns() - began) / 1e6;
-    xh_tool_shown(url, shown, sizeof shown);
+    xh_url_shown(url, shown, sizeof shown);
     if (!json)
         printf("url         %s\nsize        %" PRIu64 " bytes (%s)\nversion     %s\n", shown, xh_cache_size(f),
                xh_size_text(xh_cache_size(f), a), xh_cache_validator(f));

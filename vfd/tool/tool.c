@@ -52,7 +52,7 @@ int xh_tool_options(const char *command, const char *help, int argc, char **argv
                     size_t n)
 {
     struct option longs[OPTIONS_MOST + 2] = {{"help", no_argument, NULL, 'h'}};
-    char letters[2 * OPTIONS_MOST + 3] = ":h", shown[200];
+    char letters[2 * OPTIONS_MOST + 3] = ":h";
     assert(n <= OPTIONS_MOST);
     opterr = 0;
     for (size_t i = 0, at = 2; i < n; i++) {
@@ -69,8 +69,7 @@ int xh_tool_options(const char *command, const char *help, int argc, char **argv
         if (c == 'h')
             return fputs(help, stdout), XH_EXIT_OK;
         if (i == n)
-            return xh_tool_usage(command, "\"%s\" is no option, or lacks its value",
-                                 xh_tool_plain(argv[optind - 1], shown, sizeof shown));
+            return xh_tool_usage(command, "\"%s\" is no option, or lacks its value", argv[optind - 1]);
         if (of[i].flag)
             *of[i].flag = 1;
         if (of[i].value && optarg)
@@ -111,17 +110,6 @@ int xh_tool_end(int code)
     return xh_tool_fail(XH_EXIT_FAILED, "standard output cannot be written: %s", strerror(errno));
 }
 
-const char *xh_tool_plain(const char *text, char *out, size_t size)
-{
-    size_t n = 0;
-    for (; text[n] && n + 1 < size; n++) {
-        unsigned char c = (unsigned char)text[n];
-        out[n] = c < 0x20 || c >= 0x7f ? '?' : text[n];
-    }
-    out[n] = '\0';
-    return out;
-}
-
 const char *xh_tool_name(const char *text, char *out, size_t size)
 {
     size_t used = 0;
@@ -138,10 +126,4 @@ const char *xh_tool_name(const char *text, char *out, size_t size)
     }
     out[used] = '\0';
     return out;
-}
-
-const char *xh_tool_shown(const char *url, char *out, size_t size)
-{
-    char shown[1024];
-    return xh_tool_plain(xh_url_shown(url, shown, sizeof shown), out, size);
 }

@@ -60,10 +60,4 @@ int xh_tool_end(int code);
 /* Copies |text|, a name. What is not a character (xh_utf8_length) becomes '?'. Returns |out|. */
 const char *xh_tool_name(const char *text, char *out, size_t size);
 
-/* Copies |text|. Every byte that a terminal might act on becomes '?'. Returns |out|. */
-const char *xh_tool_plain(const char *text, char *out, size_t size);
-
-/* Copies |url| without secrets, safe to print. Returns |out|. */
-const char *xh_tool_shown(const char *url, char *out, size_t size);
-
 #endif

@@ -205,5 +205,5 @@ int xh_tool_verify(int argc, char **argv, const struct xh_options *o)
     if (code >= 0)
         return code;
     const char *url = xh_tool_url(command, argc, argv, 1);
-    return url ? verify(url, xh_tool_shown(url, shown, sizeof shown), o) : XH_EXIT_USAGE;
+    return url ? verify(url, xh_url_shown(url, shown, sizeof shown), o) : XH_EXIT_USAGE;
 }

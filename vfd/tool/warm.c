@@ -488,7 +488,7 @@ static int warm_all(struct wish *w, const struct list *l, const struct xh_option
         xh_progress_begin(&p, "warming", 0, unit);
     for (size_t i = 0; i < l->n; i++) {
         memset(out, 0, sizeof *out);
-        xh_tool_shown(l->url[i], out->shown, sizeof out->shown);
+        xh_url_shown(l->url[i], out->shown, sizeof out->shown);
         expected = expected > i ? expected : i;
         while (w->many && expected < l->n &&
                (!xh_cache_is_url(l->url[expected]) || xh_h5_expect(l->url[expected], o)))

@@ -244,15 +244,13 @@ enum xh_state xh_doctor_redirects(struct doctor *d)
     unsigned hops = 0;
     int leads;
     while ((leads = xh_dial_next(d->dial, d->named, d->at, hops, &d->first, &next, &err)) == 1) {
-        char shown[1024];
         int other = !xh_url_same_server(next, d->at);
         if (xh_login_is_host(d->o->login_hosts, next->server) && !xh_url_same_server(next, d->named)) {
             enum xh_state state = to_login(d, next);
             xh_url_unref(next);
             return state;
         }
-        xh_report_say(r, "%s%s%s", xh_tool_plain(next->shown, shown, sizeof shown), next->region ? ", region " : "",
-                      next->region ? next->region : "");
+        xh_report_say(r, "%s%s%s", next->shown, next->region ? ", region " : "", next->region ? next->region : "");
         xh_url_unref(d->at);
         d->at = next;
         hops++;
