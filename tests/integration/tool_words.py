@@ -26,10 +26,12 @@ def help_of(words):
 
 def commands():
     """Of the sources' tables: [["doctor"], …, ["cache", "ls"], …]."""
+    sources = {path.name: path.read_text() for path in (harness.TOP / "vfd/tool").glob("*.c")}
+    names = dict(re.findall(r'\b(\w+) = \{"(\w+)", \w+, \w+\}', "".join(sources.values())))
     found = []
-    for name, before in (("main.c", []), ("shadows.c", ["cache"])):
-        text = (harness.TOP / "vfd/tool" / name).read_text()
-        found += [before + [verb] for verb in re.findall(r'\{"(\w+)", \w+\}', text)]
+    for source, before in (("main.c", []), ("shadows.c", ["cache"])):
+        table = re.search(r"struct xh_verb \*const \w+\[\] = \{(.*?)\};", sources[source], re.S)[1]
+        found += [before + [names[verb]] for verb in re.findall(r"&(\w+)", table)]
     return [words for words in found if words != ["cache"]]
 
 

@@ -9,7 +9,6 @@
 #include "extras.h"
 #include "habits.h"
 #include "tool.h"
-#include "verbs.h"
 #include "way.h"
 
 #define LOOK_MOST_MS 20000u
@@ -272,19 +271,18 @@ static int doctor(struct doctor *d, int json)
     return code;
 }
 
-int xh_tool_doctor(int argc, char **argv, const struct xh_options *o)
+static int run(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 doctor";
     static struct doctor d;
     int json = 0;
     const struct xh_tool_option options[] = {
         {"quick", .flag = &d.quick}, {"json", .flag = &json}, {"writing", .flag = &d.writing}};
-    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
-    if (code >= 0)
-        return code;
+    XH_TOOL_OPTIONS(argc, argv, options);
     d.o = o;
-    d.given = xh_tool_url(command, argc, argv, 1);
-    if (d.given && o->offline)
+    d.given = xh_tool_url(argc, argv, 1);
+    if (o->offline)
         return xh_tool_fail(XH_EXIT_FAILED, "the doctor asks the server, which offline=on forbids");
-    return d.given ? doctor(&d, json) : XH_EXIT_USAGE;
+    return doctor(&d, json);
 }
+
+const struct xh_verb xh_tool_doctor = {"doctor", help, run};

@@ -22,7 +22,6 @@
 #include "../../cache/base/sha256.h"
 #include "../../cache/base/progress.h"
 #include "tool.h"
-#include "verbs.h"
 #include "whole.h"
 
 #define PART ".part-"
@@ -332,27 +331,25 @@ static int name_of(const char *url, char *out, size_t size)
     return strcmp(out, ".") == 0 || strcmp(out, "..") == 0 ? -1 : 0;
 }
 
-int xh_tool_get(int argc, char **argv, const struct xh_options *o)
+static int run(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 get";
     struct download d = {.fd = -1};
     const struct xh_tool_option options[] = {{"output", 'o', .value = &d.to}, {"force", 'f', .flag = &d.force}};
     char own[NAME_BYTES];
-    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
-    if (code >= 0)
-        return code;
-    if (!(d.url = xh_tool_url(command, argc, argv, 1)))
-        return XH_EXIT_USAGE;
+    XH_TOOL_OPTIONS(argc, argv, options);
+    d.url = xh_tool_url(argc, argv, 1);
     if (!d.to && name_of(d.url, own, sizeof own) == 0)
         d.to = own;
     else if (!d.to)
-        return xh_tool_usage(command, "the URL ends without the name of a file: say with -o where to");
+        return xh_tool_usage("the URL ends without the name of a file: say with -o where to");
     if (!*d.to)
-        return xh_tool_usage(command, "-o names no file");
+        return xh_tool_usage("-o names no file");
     if (strcmp(d.to, "-") == 0) {
         d.to = NULL;
         if (isatty(STDOUT_FILENO))
-            return xh_tool_usage(command, "standard output is a terminal");
+            return xh_tool_usage("standard output is a terminal");
     }
     return get(&d, o);
 }
+
+const struct xh_verb xh_tool_get = {"get", help, run};

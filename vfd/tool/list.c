@@ -6,7 +6,6 @@
 #include "json.h"
 #include "look.h"
 #include "tool.h"
-#include "verbs.h"
 
 static const char help[] =
     "xhdf5 ls URL [PATH] [--json]\n"
@@ -77,17 +76,14 @@ static int list_one(void *ctx, const struct xh_object *o)
     return ferror(stdout); /* the reader of the output has gone */
 }
 
-int xh_tool_list(int argc, char **argv, const struct xh_options *o)
+static int run(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 ls";
     struct listing l = {0};
     const struct xh_tool_option options[] = {{"json", .flag = &l.json}};
     struct xh_look look = {.links = 1, .each = list_one, .ctx = &l};
     struct xh_err err = {0};
-    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
-    const char *url = code < 0 ? xh_tool_url(command, argc, argv, 2) : NULL;
-    if (!url)
-        return code < 0 ? XH_EXIT_USAGE : code;
+    XH_TOOL_OPTIONS(argc, argv, options);
+    const char *url = xh_tool_url(argc, argv, 2);
     look.path = argv[optind + 1];
     if (l.json)
         putchar('[');
@@ -97,3 +93,5 @@ int xh_tool_list(int argc, char **argv, const struct xh_options *o)
     xh_look_free(&look);
     return rc ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : XH_EXIT_OK;
 }
+
+const struct xh_verb xh_tool_list = {"ls", help, run};

@@ -6,7 +6,6 @@
 
 #include "../../cache/base/err.h"
 #include "tool.h"
-#include "verbs.h"
 
 static const char help[] =
     "xhdf5 looks at HDF5 files at URLs, says why reading one is slow, fetches them, and looks after what the\n"
@@ -33,11 +32,8 @@ static const char help[] =
     "Exit codes: 0 done; 1 done, and the answer is no (in use, different, not all kept; advice); 2 wrong usage;\n"
     "3 it could not be done (network, access, nothing there).\n";
 
-static const struct xh_verb verbs[] = {
-    {"doctor", xh_tool_doctor}, {"stat", xh_tool_stat},       {"ls", xh_tool_list},         {"get", xh_tool_get},
-    {"mount", xh_tool_mount},   {"cache", xh_tool_cache},     {"publish", xh_tool_publish},
-    {"recover", xh_tool_recover},
-};
+static const struct xh_verb *const verbs[] = {&xh_tool_doctor, &xh_tool_stat,  &xh_tool_list,    &xh_tool_get,
+                                              &xh_tool_mount,  &xh_tool_cache, &xh_tool_publish, &xh_tool_recover};
 
 /* Sets the options that a program with the driver would have. */
 static int options(struct xh_options *o)
@@ -87,11 +83,7 @@ int main(int argc, char **argv)
         return xh_tool_end(XH_EXIT_OK);
     }
     if (argc < 2)
-        return xh_tool_usage("xhdf5", "a command is missing");
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        if (strcmp(argv[1], verbs[i].name) == 0) {
-            int rc = options(&o);
-            return rc ? rc : xh_tool_end(verbs[i].run(argc - 1, argv + 1, &o));
-        }
-    return xh_tool_usage("xhdf5", "there is no command \"%s\"", argv[1]);
+        return xh_tool_usage("a command is missing");
+    int rc = options(&o);
+    return rc ? rc : xh_tool_end(xh_tool_command(verbs, sizeof verbs / sizeof *verbs, argc, argv, &o));
 }

@@ -21,9 +21,6 @@
 #include "listing.h"
 #include "tool.h"
 #include "tree.h"
-#include "verbs.h"
-
-static const char command[] = "xhdf5 mount";
 
 static const char help[] =
     "xhdf5 mount URL|CATALOGUE... DIR [--foreground] [--log FILE]\n"
@@ -152,9 +149,9 @@ static int add_catalogue(struct xh_tree *t, const char *path)
             url[strcspn(url, " \t\r\n")] = '\0';
         if (!url || !xh_cache_is_url(url) || xh_tree_is_directory(url) ||
             xh_listing_name(name, strlen(name), checked) != 0)
-            code = xh_tool_usage(command, "%s, line %u: a name and the URL of a file are wanted", path, number);
+            code = xh_tool_usage("%s, line %u: a name and the URL of a file are wanted", path, number);
         else if (xh_tree_add(t, checked, url, &err) != 0)
-            code = xh_tool_usage(command, "%s, line %u: %s", path, number, err.text);
+            code = xh_tool_usage("%s, line %u: %s", path, number, err.text);
     }
     free(line);
     fclose(f);
@@ -180,17 +177,17 @@ static int run(const struct mounting *m)
         }
         if (xh_tree_is_directory(m->urls[i])) {
             if (m->n > 1)
-                return xh_tool_usage(command, "%s is a directory: it is mounted alone",
+                return xh_tool_usage("%s is a directory: it is mounted alone",
                                      xh_url_shown(m->urls[i], shown, sizeof shown));
             if (xh_tree_root(t, m->urls[i], &err) != 0)
                 return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
             break;
         }
         if (xh_tree_name(m->urls[i], name) != 0)
-            return xh_tool_usage(command, "%s ends without the name of a file",
+            return xh_tool_usage("%s ends without the name of a file",
                                  xh_url_shown(m->urls[i], shown, sizeof shown));
         if (xh_tree_add(t, name, m->urls[i], &err) != 0)
-            return xh_tool_usage(command, "%s", err.text);
+            return xh_tool_usage("%s", err.text);
     }
     if (xh_tree_begin(t, &err) != 0) /* the tree has said it */
         return XH_EXIT_FAILED;
@@ -236,20 +233,18 @@ static int in_background(struct mounting *m)
     exit(code);
 }
 
-int xh_tool_mount(int argc, char **argv, const struct xh_options *o)
+static int run_command(int argc, char **argv, const struct xh_options *o)
 {
     struct mounting m = {.o = o, .started = -1, .log_fd = -1};
     const struct xh_tool_option options[] = {{"foreground", 'f', .flag = &m.foreground}, {"log", 'l', .value = &m.log}};
-    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
-    if (code >= 0)
-        return code;
+    XH_TOOL_OPTIONS(argc, argv, options);
     if (argc - optind < 2)
-        return xh_tool_usage(command, "URLs and a directory are wanted");
+        return xh_tool_usage("URLs and a directory are wanted");
     m.urls = argv + optind;
     m.n = argc - optind - 1;
     for (; optind < argc - 1; optind++)
-        if (access(argv[optind], R_OK) != 0 && !xh_tool_url(command, argc, argv, argc))
-            return XH_EXIT_USAGE;
+        if (access(argv[optind], R_OK) != 0)
+            xh_tool_url(argc, argv, argc);
     const char *dir = argv[optind];
     /* The kernel remembers the status of one that has died. */
     int there = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -261,7 +256,9 @@ int xh_tool_mount(int argc, char **argv, const struct xh_options *o)
     close(there);
     if (open_log(&m) != 0)
         return XH_EXIT_FAILED;
-    code = m.foreground ? run(&m) : in_background(&m);
+    int code = m.foreground ? run(&m) : in_background(&m);
     free(m.dir);
     return code;
 }
+
+const struct xh_verb xh_tool_mount = {"mount", help, run_command};

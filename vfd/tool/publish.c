@@ -24,7 +24,6 @@
 #include "pack.h"
 #include "../../cache/base/progress.h"
 #include "tool.h"
-#include "verbs.h"
 
 #define WORKERS_MOST 16
 #define JOBS_MOST 9999 /* more is a mistake; more than WORKERS_MOST is taken for that */
@@ -347,31 +346,28 @@ static int codec_of(const char *name, int *out)
     return 0;
 }
 
-int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
+static int run_command(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 publish";
     struct work w = {.verb = MAKE, .o = o, .codec = XH_PACK_AUTO};
     int check = 0, removes = 0, dry = 0;
     const char *jobs = NULL, *codec = NULL;
     const struct xh_tool_option options[] = {{"check", .flag = &check}, {"remove", .flag = &removes},
                                              {"dry-run", .flag = &dry}, {"jobs", 'j', .value = &jobs},
                                              {"body", .flag = &w.body, .value = &codec}};
-    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
-    if (code >= 0)
-        return code;
+    XH_TOOL_OPTIONS(argc, argv, options);
     if (codec_of(codec, &w.codec) != 0)
-        return xh_tool_usage(command, "--body is packed with zstd or lz4, or as suits the file (auto)");
+        return xh_tool_usage("--body is packed with zstd or lz4, or as suits the file (auto)");
     if (check + removes + dry > 1)
-        return xh_tool_usage(command, "--check, --remove and --dry-run exclude each other");
+        return xh_tool_usage("--check, --remove and --dry-run exclude each other");
     if (optind == argc)
-        return xh_tool_usage(command, "a file or directory is missing");
+        return xh_tool_usage("a file or directory is missing");
     uint64_t n = 0;
     if (jobs && xh_whole_number(jobs, 1, JOBS_MOST, &n))
-        return xh_tool_usage(command, "--jobs takes a whole number from 1 to %d", JOBS_MOST);
+        return xh_tool_usage("--jobs takes a whole number from 1 to %d", JOBS_MOST);
     w.jobs = jobs ? (int)n : (int)sysconf(_SC_NPROCESSORS_ONLN);
     w.verb = check ? CHECK : removes ? REMOVE : dry ? DRY : MAKE;
     w.jobs = w.jobs < 1 ? 1 : w.jobs > WORKERS_MOST ? WORKERS_MOST : w.jobs;
-    code = collect(&w, argv + optind);
+    int code = collect(&w, argv + optind);
     if (w.n) {
         int rc = run(&w);
         code = rc > code ? rc : code;
@@ -383,3 +379,5 @@ int xh_tool_publish(int argc, char **argv, const struct xh_options *o)
     free(w.file);
     return code;
 }
+
+const struct xh_verb xh_tool_publish = {"publish", help, run_command};

@@ -9,7 +9,6 @@
 #include "../../cache/edit/edit.h"
 #include "json.h"
 #include "tool.h"
-#include "verbs.h"
 
 static const char help[] =
     "xhdf5 recover list [--json]          what is kept of files that could not be sent to their servers\n"
@@ -159,34 +158,33 @@ static int drop(const struct xh_options *o, const char *id)
     return xh_edit_drop(o, id, &err) ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : XH_EXIT_OK;
 }
 
-int xh_tool_recover(int argc, char **argv, const struct xh_options *o)
+static int run(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 recover";
     int json = 0, all = 0, worst = XH_EXIT_OK;
     const struct xh_tool_option options[] = {{"json", .flag = &json}, {"all", .flag = &all}};
-    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
-    if (code >= 0)
-        return code;
+    XH_TOOL_OPTIONS(argc, argv, options);
     const char *what = optind < argc ? argv[optind++] : "";
     int words = argc - optind;
     if (json && strcmp(what, "list") != 0)
-        return xh_tool_usage(command, "--json is list's");
+        return xh_tool_usage("--json is list's");
     if (all && strcmp(what, "retry") != 0)
-        return xh_tool_usage(command, "--all is retry's");
+        return xh_tool_usage("--all is retry's");
     if (strcmp(what, "list") == 0)
-        return words ? xh_tool_usage(command, "list takes no word") : list(o, json);
+        return words ? xh_tool_usage("list takes no word") : list(o, json);
     if (strcmp(what, "export") == 0)
         return words == 2 ? export_one(o, argv[optind], argv[optind + 1])
-                          : xh_tool_usage(command, "export takes an ID and the name of a new file");
+                          : xh_tool_usage("export takes an ID and the name of a new file");
     if (strcmp(what, "retry") == 0 && all)
-        return words ? xh_tool_usage(command, "either IDs or --all is wanted") : retry_all(o);
+        return words ? xh_tool_usage("either IDs or --all is wanted") : retry_all(o);
     if (strcmp(what, "retry") != 0 && strcmp(what, "drop") != 0)
-        return xh_tool_usage(command, *what ? "\"%s\" is not list, retry, export or drop"
+        return xh_tool_usage(*what ? "\"%s\" is not list, retry, export or drop"
                                             : "list, retry, export or drop is missing%s", what);
     if (words == 0)
-        return xh_tool_usage(command, "an ID is missing; xhdf5 recover list shows them");
+        return xh_tool_usage("an ID is missing; xhdf5 recover list shows them");
     for (; optind < argc; optind++)
         if (strcmp(what, "retry") == 0 ? retry(o, argv[optind]) : drop(o, argv[optind]))
             worst = XH_EXIT_FAILED;
     return worst;
 }
+
+const struct xh_verb xh_tool_recover = {"recover", help, run};

@@ -11,7 +11,6 @@
 #include "../../cache/shadow/image.h"
 #include "json.h"
 #include "tool.h"
-#include "verbs.h"
 
 /* ---- ls ------------------------------------------------------------------------------------- */
 
@@ -91,16 +90,13 @@ static void print_disk(const struct xh_options *on_disk)
 
 static int list(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 cache ls";
     struct listing l = {0};
     struct xh_options on_disk;
     const struct xh_tool_option options[] = {{"json", .flag = &l.json}};
     struct xh_err err = {0};
-    int code = XH_TOOL_OPTIONS(command, ls_help, argc, argv, options);
-    if (code >= 0)
-        return code;
+    XH_TOOL_OPTIONS(argc, argv, options);
     if (optind < argc)
-        return xh_tool_usage(command, "it takes no URL: it lists all that is kept");
+        return xh_tool_usage("it takes no URL: it lists all that is kept");
     if (l.json)
         putchar('[');
     int rc = xh_image_each(o, list_one, &l, &err);
@@ -162,18 +158,15 @@ static int remove_one(void *ctx, const struct xh_image_info *i)
 
 static int rm(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 cache rm";
     struct removal r = {.o = o};
     struct xh_options on_disk;
     struct xh_err err = {0};
     char size[XH_SIZE_TEXT], shown[1024];
     int all = 0;
     const struct xh_tool_option options[] = {{"all", .flag = &all}};
-    int code = XH_TOOL_OPTIONS(command, rm_help, argc, argv, options);
-    if (code >= 0)
-        return code;
+    XH_TOOL_OPTIONS(argc, argv, options);
     if (all ? optind != argc : optind != argc - 1)
-        return xh_tool_usage(command, "either one URL or --all is wanted");
+        return xh_tool_usage("either one URL or --all is wanted");
     r.url = all ? NULL : argv[optind];
     char *object = r.url && xh_cache_is_url(r.url) ? xh_cache_object(r.url, o) : NULL;
     r.object = object ? object : r.url;
@@ -222,21 +215,19 @@ static int note_one(void *ctx, const struct xh_image_info *i)
 
 static int trim(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 cache trim";
     struct trimming t = {0};
     struct xh_options on_disk;
     struct xh_err err = {0};
     uint64_t most, budget, taken, removed = 0;
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
-    int code = xh_tool_options(command, trim_help, argc, argv, NULL, 0), failed = 0;
-    if (code >= 0)
-        return code;
+    int failed = 0;
+    xh_tool_options(argc, argv, NULL, 0);
     if (optind < argc - 1)
-        return xh_tool_usage(command, "it takes one number at most");
+        return xh_tool_usage("it takes one number at most");
     if (!xh_shadow_on_disk(o, &on_disk))
-        return xh_tool_usage(command, "there is no disk cache: the option disk_cache_dir names none");
-    if (optind < argc && xh_options_set(&on_disk, "shadow_budget_bytes", argv[optind], command, &err))
-        return xh_tool_usage(command, "BYTES is no size, such as 500M or 20G");
+        return xh_tool_usage("there is no disk cache: the option disk_cache_dir names none");
+    if (optind < argc && xh_options_set(&on_disk, "shadow_budget_bytes", argv[optind], argv[0], &err))
+        return xh_tool_usage("BYTES is no size, such as 500M or 20G");
     if (xh_image_each(&on_disk, note_one, &t, &err)) {
         free(t.at);
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
@@ -269,18 +260,17 @@ static const char help[] =
     "\n"
     "Each has a --help of its own.\n";
 
-int xh_tool_cache(int argc, char **argv, const struct xh_options *o)
+static int run(int argc, char **argv, const struct xh_options *o)
 {
-    static const struct xh_verb commands[] = {
-        {"ls", list}, {"rm", rm}, {"trim", trim}, {"warm", xh_tool_warm}, {"verify", xh_tool_verify}};
+    static const struct xh_verb its_ls = {"ls", ls_help, list}, its_rm = {"rm", rm_help, rm},
+                                its_trim = {"trim", trim_help, trim};
+    static const struct xh_verb *const commands[] = {&its_ls, &its_rm, &its_trim, &xh_tool_warm, &xh_tool_verify};
     if (argc < 2)
-        return xh_tool_usage("xhdf5 cache", "ls, warm, verify, rm or trim is missing");
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        fputs(help, stdout);
-        return XH_EXIT_OK;
-    }
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(argv[1], commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1, o);
-    return xh_tool_usage("xhdf5 cache", "there is no command \"%s\"", argv[1]);
+        return xh_tool_usage("ls, warm, verify, rm or trim is missing");
+    if (strcmp(argv[1], "--help") != 0 && strcmp(argv[1], "-h") != 0)
+        return xh_tool_command(commands, sizeof commands / sizeof *commands, argc, argv, o);
+    fputs(help, stdout);
+    return XH_EXIT_OK;
 }
+
+const struct xh_verb xh_tool_cache = {"cache", help, run};

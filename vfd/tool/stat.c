@@ -9,7 +9,6 @@
 #include "look.h"
 #include "../../cache/base/progress.h"
 #include "tool.h"
-#include "verbs.h"
 
 static const char help[] =
     "xhdf5 stat URL [--json]\n"
@@ -111,14 +110,12 @@ static int stat_url(const char *url, int json, const struct xh_options *o)
     return rc ? XH_EXIT_FAILED : l.unread ? XH_EXIT_NO : XH_EXIT_OK;
 }
 
-int xh_tool_stat(int argc, char **argv, const struct xh_options *o)
+static int run(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 stat";
     int json = 0;
     const struct xh_tool_option options[] = {{"json", .flag = &json}};
-    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
-    if (code >= 0)
-        return code;
-    const char *url = xh_tool_url(command, argc, argv, 1);
-    return url ? stat_url(url, json, o) : XH_EXIT_USAGE;
+    XH_TOOL_OPTIONS(argc, argv, options);
+    return stat_url(xh_tool_url(argc, argv, 1), json, o);
 }
+
+const struct xh_verb xh_tool_stat = {"stat", help, run};

@@ -33,7 +33,23 @@ int xh_tool_fail(int code, const char *fmt, ...)
     return code;
 }
 
-int xh_tool_usage(const char *command, const char *fmt, ...)
+/* The command, as far as it is known, and its help. */
+static char command[40] = "xhdf5";
+static const char *help = "";
+
+int xh_tool_command(const struct xh_verb *const *of, size_t n, int argc, char **argv, const struct xh_options *o)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(argv[1], of[i]->name) == 0) {
+            size_t used = strlen(command);
+            snprintf(command + used, sizeof command - used, " %s", of[i]->name);
+            help = of[i]->help;
+            return of[i]->run(argc - 1, argv + 1, o);
+        }
+    return xh_tool_usage("there is no command \"%s\"", argv[1]);
+}
+
+int xh_tool_usage(const char *fmt, ...)
 {
     char before[64], behind[64];
     va_list ap;
@@ -48,8 +64,7 @@ int xh_tool_usage(const char *command, const char *fmt, ...)
 #define OPTIONS_MOST 8
 #define FIRST 256 /* getopt_long's number of the first option: no letter */
 
-int xh_tool_options(const char *command, const char *help, int argc, char **argv, const struct xh_tool_option *of,
-                    size_t n)
+void xh_tool_options(int argc, char **argv, const struct xh_tool_option *of, size_t n)
 {
     struct option longs[OPTIONS_MOST + 2] = {{"help", no_argument, NULL, 'h'}};
     char letters[2 * OPTIONS_MOST + 3] = ":h";
@@ -67,15 +82,14 @@ int xh_tool_options(const char *command, const char *help, int argc, char **argv
         while (i < n && c != FIRST + (int)i && c != of[i].letter)
             i++;
         if (c == 'h')
-            return fputs(help, stdout), XH_EXIT_OK;
+            fputs(help, stdout), exit(xh_tool_end(XH_EXIT_OK));
         if (i == n)
-            return xh_tool_usage(command, "\"%s\" is no option, or lacks its value", argv[optind - 1]);
+            exit(xh_tool_usage("\"%s\" is no option, or lacks its value", argv[optind - 1]));
         if (of[i].flag)
             *of[i].flag = 1;
         if (of[i].value && optarg)
             of[i].value[of[i].n ? (*of[i].n)++ : 0] = optarg;
     }
-    return -1;
 }
 
 const char *xh_tool_no_url(const char *name, char out[XH_WHY_BYTES])
@@ -86,21 +100,19 @@ const char *xh_tool_no_url(const char *name, char out[XH_WHY_BYTES])
     return out;
 }
 
-const char *xh_tool_is_url(const char *command, const char *name)
+const char *xh_tool_is_url(const char *name)
 {
     char why[XH_WHY_BYTES];
-    if (xh_cache_is_url(name))
-        return name;
-    xh_tool_usage(command, "%s", xh_tool_no_url(name, why));
-    return NULL;
+    if (!xh_cache_is_url(name))
+        exit(xh_tool_usage("%s", xh_tool_no_url(name, why)));
+    return name;
 }
 
-const char *xh_tool_url(const char *command, int argc, char **argv, int words)
+const char *xh_tool_url(int argc, char **argv, int words)
 {
-    if (optind < argc && optind + words >= argc)
-        return xh_tool_is_url(command, argv[optind]);
-    xh_tool_usage(command, "one URL is wanted");
-    return NULL;
+    if (optind >= argc || optind + words < argc)
+        exit(xh_tool_usage("one URL is wanted"));
+    return xh_tool_is_url(argv[optind]);
 }
 
 int xh_tool_end(int code)

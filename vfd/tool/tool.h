@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "../../cache/base/progress.h"
+#include "verbs.h"
 
 enum {
     XH_EXIT_OK = 0,
@@ -18,14 +19,17 @@ enum {
 int xh_tool_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Prints what is wrong with the command line, and where help is. Returns XH_EXIT_USAGE. */
-int xh_tool_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int xh_tool_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Returns the one URL of a command. Behind it there may be at most |words| more words, from optind on. Prints a usage
- * error and returns NULL when there is no URL, or too many words. */
-const char *xh_tool_url(const char *command, int argc, char **argv, int words);
+/* Runs the one of |n| commands that argv[1] names. Returns the exit code. */
+int xh_tool_command(const struct xh_verb *const *of, size_t n, int argc, char **argv, const struct xh_options *o);
 
-/* Returns |name| if it is a URL; else prints a usage error and returns NULL. */
-const char *xh_tool_is_url(const char *command, const char *name);
+/* Returns the one URL of a command. Behind it there may be at most |words| more words, from optind on. Ends the program
+ * with a usage error when there is no URL, or too many words. */
+const char *xh_tool_url(int argc, char **argv, int words);
+
+/* Returns |name|; ends the program with a usage error if it is no URL. */
+const char *xh_tool_is_url(const char *name);
 
 /* Sets |out| to why |name| is no URL. Returns |out|. */
 #define XH_WHY_BYTES 620
@@ -41,12 +45,9 @@ struct xh_tool_option {
     size_t *n; /* NULL, or the option may be repeated: counts the values, which go to value[0], value[1], … */
 };
 
-/* Reads the options of a command, of which |of| lists |n|, and --help. Returns -1 when they are right, else the exit
- * code. */
-int xh_tool_options(const char *command, const char *help, int argc, char **argv, const struct xh_tool_option *of,
-                    size_t n);
-#define XH_TOOL_OPTIONS(command, help, argc, argv, of) \
-    xh_tool_options(command, help, argc, argv, of, sizeof(of) / sizeof *(of))
+/* Reads the options of the command, of which |of| lists |n|. Ends the program at --help, or when they are wrong. */
+void xh_tool_options(int argc, char **argv, const struct xh_tool_option *of, size_t n);
+#define XH_TOOL_OPTIONS(argc, argv, of) xh_tool_options(argc, argv, of, sizeof(of) / sizeof *(of))
 
 /* Flushes standard output. Returns |code|, or XH_EXIT_FAILED when output was lost. */
 int xh_tool_end(int code);

@@ -1,26 +1,17 @@
-/* The commands. Each is a function in its own file. It gets the command line from the command's name on, and returns
- * the exit code (tool.h). */
+/* The commands, each in its own file. */
 #ifndef XH_VERBS_H
 #define XH_VERBS_H
 
 #include "../../cache/base/options.h"
 
-typedef int xh_verb_run(int argc, char **argv, const struct xh_options *o);
-
+/* |run| gets the command line from the command's name on, and returns the exit code (tool.h). */
 struct xh_verb {
-    const char *name;
-    xh_verb_run *run;
+    const char *name, *help;
+    int (*run)(int argc, char **argv, const struct xh_options *o);
 };
 
-xh_verb_run xh_tool_doctor;  /* doctor.c */
-xh_verb_run xh_tool_stat;    /* stat.c */
-xh_verb_run xh_tool_list;    /* list.c */
-xh_verb_run xh_tool_get;     /* get.c */
-xh_verb_run xh_tool_mount;   /* mount.c */
-xh_verb_run xh_tool_publish; /* publish.c */
-xh_verb_run xh_tool_recover; /* recover.c */
-xh_verb_run xh_tool_cache;   /* shadows.c; its subcommands: */
-xh_verb_run xh_tool_warm;    /* warm.c */
-xh_verb_run xh_tool_verify;  /* verify.c */
+extern const struct xh_verb xh_tool_doctor, xh_tool_stat, xh_tool_list, xh_tool_get, xh_tool_mount, xh_tool_publish,
+    xh_tool_recover, xh_tool_cache;
+extern const struct xh_verb xh_tool_warm, xh_tool_verify; /* of xh_tool_cache */
 
 #endif

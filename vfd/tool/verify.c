@@ -11,7 +11,6 @@
 #include "../../cache/shadow/image.h"
 #include "../../cache/base/progress.h"
 #include "tool.h"
-#include "verbs.h"
 
 #define BATCH_PAGES (XH_BATCH_BYTES / XH_PAGE_BYTES) /* of the shadow, and as much of the origin */
 #define SHOWN_MOST 20u    /* most pages that are named */
@@ -197,13 +196,12 @@ out:
     return code;
 }
 
-int xh_tool_verify(int argc, char **argv, const struct xh_options *o)
+static int run(int argc, char **argv, const struct xh_options *o)
 {
-    static const char command[] = "xhdf5 cache verify";
     char shown[1024];
-    int code = xh_tool_options(command, help, argc, argv, NULL, 0);
-    if (code >= 0)
-        return code;
-    const char *url = xh_tool_url(command, argc, argv, 1);
-    return url ? verify(url, xh_url_shown(url, shown, sizeof shown), o) : XH_EXIT_USAGE;
+    xh_tool_options(argc, argv, NULL, 0);
+    const char *url = xh_tool_url(argc, argv, 1);
+    return verify(url, xh_url_shown(url, shown, sizeof shown), o);
 }
+
+const struct xh_verb xh_tool_verify = {"verify", help, run};

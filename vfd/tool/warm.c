@@ -25,7 +25,6 @@
 #include "../../cache/base/progress.h"
 #include "survey.h"
 #include "tool.h"
-#include "verbs.h"
 
 /* A file of at most so many bytes is kept whole, also with --metadata-only: to leave its data out would hardly save
  * anything. */
@@ -33,7 +32,6 @@
 #define LIST_MOST 1000000u /* URLs of a list */
 #define BATCH_EXTENTS (XH_BATCH_BYTES / XH_PAGE_BYTES)
 
-static const char command[] = "xhdf5 cache warm";
 static const char help[] =
     "xhdf5 cache warm URL... | - [--dataset PATH]... [--metadata-only] [--json]\n"
     "\n"
@@ -467,8 +465,8 @@ static int list_take(struct list *l, int argc, char **argv)
         if (strcmp(argv[optind], "-") == 0)
             code = list_read(l, stdin);
         else
-            code = xh_tool_is_url(command, argv[optind]) ? list_add(l, argv[optind]) : XH_EXIT_USAGE;
-    return code == 0 && !named ? xh_tool_usage(command, "a URL is wanted, or - for a list of them") : code;
+            code = list_add(l, xh_tool_is_url(argv[optind]));
+    return code == 0 && !named ? xh_tool_usage("a URL is wanted, or - for a list of them") : code;
 }
 
 static int warm_all(struct wish *w, const struct list *l, const struct xh_options *o, int json)
@@ -518,7 +516,7 @@ static int warm_all(struct wish *w, const struct list *l, const struct xh_option
     return code;
 }
 
-int xh_tool_warm(int argc, char **argv, const struct xh_options *given)
+static int run(int argc, char **argv, const struct xh_options *given)
 {
     struct wish w = {0};
     struct list l = {0};
@@ -529,19 +527,16 @@ int xh_tool_warm(int argc, char **argv, const struct xh_options *given)
     const struct xh_tool_option options[] = {{"dataset", .value = w.paths, .n = &w.npaths},
                                              {"metadata-only", .flag = &w.metadata_only},
                                              {"json", .flag = &json}};
-    int code = XH_TOOL_OPTIONS(command, help, argc, argv, options);
-    if (code < 0)
-        code = w.npaths && w.metadata_only
-                   ? xh_tool_usage(command, "--dataset and --metadata-only exclude each other")
-                   : list_take(&l, argc, argv);
-    else
-        goto out;
+    XH_TOOL_OPTIONS(argc, argv, options);
+    int code = w.npaths && w.metadata_only ? xh_tool_usage("--dataset and --metadata-only exclude each other")
+                                           : list_take(&l, argc, argv);
     options_for(&w, given, &o);
     if (code == 0)
         code = o.shadow ? warm_all(&w, &l, &o, json)
                         : xh_tool_fail(XH_EXIT_FAILED, "the option shadow is off: there is nothing to warm");
-out:
     list_free(&l);
     free(w.paths);
     return code;
 }
+
+const struct xh_verb xh_tool_warm = {"warm", help, run};
