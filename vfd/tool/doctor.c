@@ -6,10 +6,7 @@
 #include "../../cache/origin/wire.h"
 #include "../../cache/shadow/image.h"
 #include "exam.h"
-#include "extras.h"
-#include "habits.h"
 #include "tool.h"
-#include "way.h"
 
 #define LOOK_MOST_MS 20000u
 #define PLACES_MANY 32u
@@ -202,7 +199,7 @@ static int examine(struct doctor *d)
 {
     static const struct {
         const char *name;
-        enum xh_state (*look)(struct doctor *d);
+        xh_doctor_step *look;
     } steps[] = {{"name", xh_doctor_name}, {"connection", xh_doctor_connection}, {"TLS", xh_doctor_tls},
                  {"credentials", xh_doctor_credentials}, {"redirects", xh_doctor_redirects}, {"reply", xh_doctor_reply},
                  {"ranges", xh_doctor_ranges}, {"version", xh_doctor_version}, {"cache", xh_doctor_cache},

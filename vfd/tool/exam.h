@@ -32,4 +32,14 @@ struct doctor {
     struct xh_layouts layouts;
 };
 
+typedef enum xh_state xh_doctor_step(struct doctor *d); /* each blocks */
+
+/* way.c: the path to the file, from its name to the reply. */
+xh_doctor_step xh_doctor_name, xh_doctor_connection, xh_doctor_tls, xh_doctor_credentials, xh_doctor_redirects,
+    xh_doctor_reply;
+/* habits.c: how the file's server answers, and how fast. */
+xh_doctor_step xh_doctor_ranges, xh_doctor_version, xh_doctor_cache, xh_doctor_round_trip, xh_doctor_throughput;
+/* extras.c: the sidecars, and whether the file can be changed. */
+xh_doctor_step xh_doctor_beside, xh_doctor_writing;
+
 #endif

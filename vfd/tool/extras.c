@@ -1,5 +1,5 @@
 /* The doctor's check of the sidecars, and of whether the file can be changed. Reading needs neither. */
-#include "extras.h"
+#include "exam.h"
 
 #include <stdlib.h>
 #include <string.h>

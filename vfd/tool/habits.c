@@ -1,5 +1,5 @@
 /* The doctor's check of how a server answers, and how fast: ranges, version, round trip, throughput. */
-#include "habits.h"
+#include "exam.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The doctor's check of the path to the file: name, connection, TLS, credentials, redirects, first reply. */
-#include "way.h"
+#include "exam.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
