@@ -33,11 +33,12 @@ static const char help[] =
 
 static enum xh_state opening(struct doctor *d)
 {
-    struct xh_layouts *l = &d->layouts;
+    const struct xh_layouts *l = &d->layouts;
+    const struct xh_seen *seen = &l->seen;
     struct xh_report *r = &d->report;
     struct xh_err err = {0};
     char a[XH_SIZE_TEXT];
-    if (xh_layouts_look(d->given, d->o, LOOK_MOST_MS, d->bytes_per_s, l, &err)) {
+    if (xh_layouts_look(d->given, d->o, LOOK_MOST_MS, d->bytes_per_s, &d->layouts, &err)) {
         xh_report_say(r, "%s", err.text);
         xh_report_advise(r, "the file is damaged, or made to harm: h5check or h5dump on a copy (xhdf5 get) may tell");
         return XH_STATE_FAILED;
@@ -54,40 +55,41 @@ static enum xh_state opening(struct doctor *d)
             xh_report_advise(r, "the server can be read, the file cannot: xhdf5 get fetches it as it is");
         return XH_STATE_FAILED;
     }
-    xh_report_say(r, "superblock version %u, opened in %.0f ms", l->superblock, l->opened_ms);
-    if (l->user_block)
-        xh_report_say(r, "behind a user block of %s", xh_size_text(l->user_block, a));
-    if (l->page_bytes)
-        xh_report_say(r, "space in pages of %s", xh_size_text(l->page_bytes, a));
+    xh_report_say(r, "superblock version %u, opened in %.0f ms", seen->superblock, l->opened_ms);
+    if (seen->user_block)
+        xh_report_say(r, "behind a user block of %s", xh_size_text(seen->user_block, a));
+    if (seen->page_bytes)
+        xh_report_say(r, "space in pages of %s", xh_size_text(seen->page_bytes, a));
     else
         xh_report_say(r, "space not paged");
-    xh_report_count(r, "superblock", l->superblock);
-    xh_report_count(r, "user_block", l->user_block);
-    xh_report_count(r, "page_bytes", l->page_bytes);
+    xh_report_count(r, "superblock", seen->superblock);
+    xh_report_count(r, "user_block", seen->user_block);
+    xh_report_count(r, "page_bytes", seen->page_bytes);
     xh_report_number(r, "opened_ms", l->opened_ms);
     return XH_STATE_OK;
 }
 
 static enum xh_state metadata(struct doctor *d)
 {
-    struct xh_layouts *l = &d->layouts;
+    const struct xh_layouts *l = &d->layouts;
+    const struct xh_seen *seen = &l->seen;
     struct xh_report *r = &d->report;
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
-    xh_report_say(r, "%" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " attribute%s: %s of metadata", l->groups,
-                  XH_S(l->groups), l->datasets, XH_S(l->datasets), l->attributes, XH_S(l->attributes),
-                  xh_size_text(l->metadata_bytes, a));
-    xh_report_say(r, "all of it read in %.0f ms with %" PRIu64 " request%s, %s", l->walked_ms, l->requests,
-                  XH_S(l->requests), xh_size_text(l->fetched_bytes, a));
-    if (l->cut)
+    xh_report_say(r, "%" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " attribute%s: %s of metadata",
+                  seen->groups, XH_S(seen->groups), seen->datasets, XH_S(seen->datasets), seen->attributes,
+                  XH_S(seen->attributes), xh_size_text(seen->metadata_bytes, a));
+    xh_report_say(r, "all of it read in %.0f ms with %" PRIu64 " request%s, %s", l->walked_ms, seen->requests,
+                  XH_S(seen->requests), xh_size_text(seen->fetched_bytes, a));
+    if (seen->cut)
         xh_report_say(r, "there is more: this is what was seen in the time");
-    xh_report_count(r, "groups", l->groups);
-    xh_report_count(r, "datasets", l->datasets);
-    xh_report_count(r, "attributes", l->attributes);
-    xh_report_count(r, "metadata_bytes", l->metadata_bytes);
+    xh_report_count(r, "groups", seen->groups);
+    xh_report_count(r, "datasets", seen->datasets);
+    xh_report_count(r, "attributes", seen->attributes);
+    xh_report_count(r, "metadata_bytes", seen->metadata_bytes);
     xh_report_number(r, "walked_ms", l->walked_ms);
-    xh_report_count(r, "requests", l->requests);
-    xh_report_count(r, "fetched_bytes", l->fetched_bytes);
-    xh_report_text(r, "complete", l->cut ? "no" : "yes");
+    xh_report_count(r, "requests", seen->requests);
+    xh_report_count(r, "fetched_bytes", seen->fetched_bytes);
+    xh_report_text(r, "complete", seen->cut ? "no" : "yes");
     if (!l->placed)
         return XH_STATE_OK;
     double in_head = l->between_bytes ? 100.0 * (double)l->head_bytes / (double)l->between_bytes : 100;
@@ -97,7 +99,7 @@ static enum xh_state metadata(struct doctor *d)
     xh_report_count(r, "places", l->places);
     xh_report_count(r, "around_data_bytes", l->between_bytes);
     xh_report_number(r, "percent_in_head", in_head);
-    if (!l->page_bytes && l->places > PLACES_MANY && in_head < 50 &&
+    if (!seen->page_bytes && l->places > PLACES_MANY && in_head < 50 &&
         l->walked_ms > WALK_SLOW_MS && l->walked_ms > WALK_TRIPS_MANY * d->rtt_ms)
         xh_report_advise(r, "the metadata is strewn over the file, so walking through it costs requests and time. "
                             "Gather it: h5repack -S PAGE -G 65536 "
@@ -119,13 +121,13 @@ static enum xh_state datasets(struct doctor *d)
         xh_report_count(r, "bytes", f->bytes);
         xh_report_step(r, "dataset", XH_STATE_NOTE);
     }
-    xh_report_say(r, "%s of data", xh_size_text(l->data_bytes, a));
+    xh_report_say(r, "%s of data", xh_size_text(l->seen.data_bytes, a));
     if (l->flawed)
         xh_report_say(r, "%" PRIu64 " of the datasets %s slow to read, or not readable here", l->flawed,
                       l->flawed == 1 ? "is" : "are");
     else
         xh_report_say(r, "no layout that is slow to read");
-    xh_report_count(r, "data_bytes", l->data_bytes);
+    xh_report_count(r, "data_bytes", l->seen.data_bytes);
     xh_report_count(r, "flawed", l->flawed);
     return l->flawed ? XH_STATE_NOTE : XH_STATE_OK;
 }

@@ -16,7 +16,6 @@
 
 #include "../../cache/base/files.h"
 #include "../../cache/base/now.h"
-#include "look.h"
 #include "tool.h"
 
 #define OBJECTS_MOST 50000u
@@ -190,19 +189,8 @@ static void look(const char *url, const struct xh_options *o, unsigned most_ms, 
     out->walked_ms = (double)(xh_now_ns() - began) / 1e6;
     out->opened_ms = l.opened_ns > began ? (double)(l.opened_ns - began) / 1e6 : 0;
     snprintf(out->text, sizeof out->text, "%s", err.text);
-    out->superblock = l.superblock;
-    out->user_block = l.user_block;
-    out->page_bytes = l.page_bytes;
-    out->groups = l.groups;
-    out->datasets = l.datasets;
-    out->attributes = l.attributes;
-    out->unread = l.unread;
-    out->metadata_bytes = l.metadata_bytes;
-    out->data_bytes = l.data_bytes;
-    out->cut = l.cut;
-    out->requests = l.requests;
-    out->fetched_bytes = l.fetched_bytes;
-    if (out->code == 0 && !l.cut && (l.raw || l.data_bytes == 0))
+    out->seen = l.seen;
+    if (out->code == 0 && !l.seen.cut && (l.raw || l.seen.data_bytes == 0))
         place(&l, o->head_bytes, out);
     xh_look_free(&l);
     xh_sources_try(&j.names, url, o, XH_SOURCES_MOST_MS, &out->sources);

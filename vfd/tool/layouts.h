@@ -4,6 +4,7 @@
 #define XH_LAYOUTS_H
 
 #include "../../cache/base/options.h"
+#include "look.h"
 #include "named.h"
 
 #define XH_FLAWS_SHOWN 8u
@@ -17,11 +18,8 @@ struct xh_flaw { /* a dataset that will be slow, or that cannot be read */
 struct xh_layouts {
     int code; /* 0, or the error that ended the examination */
     char text[768];
-    unsigned superblock;
-    uint64_t user_block, page_bytes, groups, datasets, attributes, unread, metadata_bytes, data_bytes;
-    int cut; /* 1: only a part was examined */
+    struct xh_seen seen;
     double opened_ms, walked_ms;
-    uint64_t requests, fetched_bytes;
     int placed; /* 1: the next four are known */
     uint64_t places, between_bytes, head_bytes; /* see layouts.c, "where" */
     uint64_t flawed; /* number of datasets with flaws; the largest of them follow */

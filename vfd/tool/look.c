@@ -11,7 +11,7 @@
 #include "../../cache/base/err.h"
 #include "../../cache/base/now.h"
 #include "../../cache/base/table.h"
-#include "../xhdf5.h"
+#include "../inside.h"
 #include "h5open.h"
 
 #define RANGES_MOST (1u << 22) /* 64 MiB of them */
@@ -196,7 +196,7 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
     c->ob->stored_bytes += size;
     note_raw(c->k, addr, size);
     if (c->ob->chunks > CHUNKS_MOST || (c->ob->chunks % 1024 == 0 && is_over(c->k->l))) {
-        c->k->l->cut = 1;
+        c->k->l->seen.cut = 1;
         return H5_ITER_STOP;
     }
     return H5_ITER_CONT;
@@ -206,7 +206,7 @@ static void see_storage(struct looker *k, struct xh_object *ob, hid_t set)
 {
     struct chunks c = {k, ob};
     if (ob->layout == XH_LAYOUT_CHUNKED) {
-        k->l->unread += H5Dchunk_iter(set, H5P_DEFAULT, on_chunk, &c) < 0;
+        k->l->seen.unread += H5Dchunk_iter(set, H5P_DEFAULT, on_chunk, &c) < 0;
     } else if (ob->layout == XH_LAYOUT_CONTIGUOUS) {
         haddr_t addr = H5Dget_offset(set);
         if (addr != HADDR_UNDEF) {
@@ -214,7 +214,7 @@ static void see_storage(struct looker *k, struct xh_object *ob, hid_t set)
             note_raw(k, addr, ob->stored_bytes);
         }
     }
-    k->l->data_bytes += ob->stored_bytes;
+    k->l->seen.data_bytes += ob->stored_bytes;
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */
@@ -294,14 +294,15 @@ static void weigh_metadata(struct xh_look *l, hid_t id)
     H5O_native_info_t n;
     if (l->links || H5Oget_native_info(id, &n, H5O_NATIVE_INFO_HDR | H5O_NATIVE_INFO_META_SIZE) < 0)
         return;
-    l->metadata_bytes += n.hdr.space.total + n.meta_size.obj.index_size + n.meta_size.obj.heap_size +
-                         n.meta_size.attr.index_size + n.meta_size.attr.heap_size;
+    l->seen.metadata_bytes += n.hdr.space.total + n.meta_size.obj.index_size + n.meta_size.obj.heap_size +
+                              n.meta_size.attr.index_size + n.meta_size.attr.heap_size;
 }
 
 /* Fills |ob| from the object |name| at |at|. Returns what H5Ovisit expects: 0 to go on. */
 static herr_t see(struct looker *k, hid_t at, const char *name, struct xh_object *ob)
 {
     struct xh_look *l = k->l;
+    struct xh_seen *t = &l->seen;
     H5O_info2_t info = {0};
     hid_t id = H5Oopen(at, name, H5P_DEFAULT);
     ob->kind = XH_OBJ_UNREAD;
@@ -314,14 +315,14 @@ static herr_t see(struct looker *k, hid_t at, const char *name, struct xh_object
         weigh_metadata(l, id);
     }
     xh_h5_close(id);
-    l->attributes += info.num_attrs;
-    *(ob->kind == XH_OBJ_GROUP ? &l->groups : ob->kind == XH_OBJ_DATASET ? &l->datasets
-      : ob->kind == XH_OBJ_TYPE ? &l->types : &l->unread) += 1;
-    if (is_over(l) || (l->objects_most && l->groups + l->datasets + l->types + l->unread >= l->objects_most))
-        l->cut = 1;
+    t->attributes += info.num_attrs;
+    *(ob->kind == XH_OBJ_GROUP ? &t->groups : ob->kind == XH_OBJ_DATASET ? &t->datasets
+      : ob->kind == XH_OBJ_TYPE ? &t->types : &t->unread) += 1;
+    if (is_over(l) || (l->objects_most && t->groups + t->datasets + t->types + t->unread >= l->objects_most))
+        t->cut = 1;
     if (l->each && l->each(l->ctx, ob))
         return 1;
-    return l->cut;
+    return t->cut;
 }
 
 /* Returns the path of |name|, which is relative to |k->under|. Owns: free(). */
@@ -407,34 +408,30 @@ static void see_file(struct xh_look *l, hid_t file)
     if (H5Fget_filesize(file, &n) >= 0)
         l->size = n;
     if (H5Fget_info2(file, &info) >= 0) {
-        l->superblock = info.super.version;
-        l->metadata_bytes = info.super.super_size + info.super.super_ext_size + info.sohm.hdr_size +
-                            info.sohm.msgs_info.index_size + info.sohm.msgs_info.heap_size;
+        l->seen.superblock = info.super.version;
+        l->seen.metadata_bytes = info.super.super_size + info.super.super_ext_size + info.sohm.hdr_size +
+                                 info.sohm.msgs_info.index_size + info.sohm.msgs_info.heap_size;
     }
     if (fcpl < 0)
         return;
     if (H5Pget_userblock(fcpl, &n) >= 0)
-        l->user_block = n;
+        l->seen.user_block = n;
     if (H5Pget_file_space_strategy(fcpl, &strategy, &persist, &threshold) >= 0 &&
         strategy == H5F_FSPACE_STRATEGY_PAGE && H5Pget_file_space_page_size(fcpl, &n) >= 0)
-        l->page_bytes = n;
+        l->seen.page_bytes = n;
     H5Pclose(fcpl);
-}
-
-static uint64_t counter(const char *text, const char *name)
-{
-    const char *p = strstr(text, name);
-    return p && (p == text || p[-1] == '\n') ? strtoull(p + strlen(name), NULL, 10) : 0;
 }
 
 static void see_cost(struct xh_look *l, hid_t file)
 {
-    char text[2048] = "";
-    if (H5FDxhdf5_get_stats(file, text, sizeof text) <= 0)
+    struct xh_file *f = xh_inside_cache(file);
+    struct xh_stats s;
+    if (!f)
         return;
-    l->requests = counter(text, "requests=");
-    l->fetched_bytes = counter(text, "bytes_fetched=");
-    l->connections = counter(text, "connections=");
+    xh_cache_stats(f, &s);
+    l->seen.requests = s.requests;
+    l->seen.fetched_bytes = s.bytes_fetched;
+    l->seen.connections = s.connections;
 }
 
 static int walk(struct looker *k, const char *start, struct xh_err *err)

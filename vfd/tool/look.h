@@ -7,7 +7,6 @@
 #include "../../cache/base/hdf5.h"
 #include "../../cache/base/options.h"
 
-
 enum xh_object_kind { XH_OBJ_GROUP, XH_OBJ_DATASET, XH_OBJ_TYPE, XH_OBJ_SOFT, XH_OBJ_EXTERNAL, XH_OBJ_UNREAD };
 enum xh_layout { XH_LAYOUT_COMPACT, XH_LAYOUT_CONTIGUOUS, XH_LAYOUT_CHUNKED, XH_LAYOUT_VIRTUAL, XH_LAYOUT_EXTERNAL };
 
@@ -30,6 +29,17 @@ struct xh_object {
     uint64_t stored_bytes, chunks; /* only with |storage| */
 };
 
+/* What a look saw in all. */
+struct xh_seen {
+    unsigned superblock;
+    uint64_t user_block, page_bytes; /* page_bytes 0: not paged */
+    uint64_t groups, datasets, types, attributes, unread;
+    uint64_t metadata_bytes; /* object headers, indexes and heaps of groups, attributes and chunks; only with !links */
+    uint64_t data_bytes;     /* raw data as stored; only with |storage| */
+    int cut;                 /* 1: a bound was reached; the numbers count what was seen before */
+    uint64_t requests, fetched_bytes, connections; /* what the look cost */
+};
+
 struct xh_look {
     /* Set by the caller. */
     const char *path;       /* where to begin; NULL: the whole file */
@@ -45,15 +55,10 @@ struct xh_look {
 
     /* Set by xh_look. */
     uint64_t opened_ns; /* when the file was open */
-    unsigned superblock;
-    uint64_t size, user_block, page_bytes; /* page_bytes 0: not paged */
-    uint64_t groups, datasets, types, attributes, unread;
-    uint64_t metadata_bytes; /* object headers, indexes and heaps of groups, attributes and chunks; only with !links */
-    uint64_t data_bytes;     /* raw data as stored; only with |storage| */
-    int cut;                 /* 1: a bound was reached; the numbers count what was seen before */
-    struct xh_range *raw;    /* where raw data lies; adjacent ranges are joined. NULL: too many ranges */
+    uint64_t size;
+    struct xh_seen seen;
+    struct xh_range *raw; /* where raw data lies; adjacent ranges are joined. NULL: too many ranges */
     size_t nraw, room;
-    uint64_t requests, fetched_bytes, connections; /* what the look cost */
 };
 
 /* Looks at the objects of |url|. Returns 0, or a negative code with |err| set. Owns: xh_look_free, in any case.

@@ -26,7 +26,7 @@ struct times {
     double opened_ms, walked_ms;
 };
 
-static void print_json(const char *shown, struct xh_file *f, const struct xh_look *l, const struct times *t)
+static void print_json(const char *shown, struct xh_file *f, const struct xh_seen *l, const struct times *t)
 {
     const struct {
         const char *name;
@@ -45,7 +45,7 @@ static void print_json(const char *shown, struct xh_file *f, const struct xh_loo
     putchar('\n');
 }
 
-static void print_lines(const struct xh_look *l, const struct times *t)
+static void print_lines(const struct xh_seen *l, const struct times *t)
 {
     char a[XH_SIZE_TEXT];
     printf("superblock  version %u", l->superblock);
@@ -102,12 +102,12 @@ static int stat_url(const char *url, int json, const struct xh_options *o)
     if (rc)
         xh_tool_fail(0, strstr(err.text, shown) ? "%s" : "%s (%s)", err.text, shown);
     else if (json)
-        print_json(shown, f, &l, &t);
+        print_json(shown, f, &l.seen, &t);
     else
-        print_lines(&l, &t);
+        print_lines(&l.seen, &t);
     xh_cache_close(f);
     xh_look_free(&l);
-    return rc ? XH_EXIT_FAILED : l.unread ? XH_EXIT_NO : XH_EXIT_OK;
+    return rc ? XH_EXIT_FAILED : l.seen.unread ? XH_EXIT_NO : XH_EXIT_OK;
 }
 
 static int run(int argc, char **argv, const struct xh_options *o)
