@@ -40,8 +40,7 @@ struct work {
 };
 
 struct xh_fuse {
-    const struct xh_fuse_served *served;
-    void *fs;
+    struct xh_tree *tree;
     struct fuse_session *session;
     pthread_mutex_t lock; /* guards what follows */
     uint64_t requests;
@@ -136,7 +135,7 @@ int xh_fuse_tick(struct xh_fuse *f)
 
 /* ---- requests */
 
-static struct stat stat_of(const struct xh_fuse_attr *a)
+static struct stat stat_of(const struct xh_tree_attr *a)
 {
     const struct timespec time = {.tv_sec = a->changed_s > 0 ? a->changed_s : 0};
     return (struct stat){.st_ino = a->node,
@@ -154,7 +153,7 @@ static struct stat stat_of(const struct xh_fuse_attr *a)
 
 static void on_init(void *userdata, struct fuse_conn_info *conn)
 {
-    conn->max_read = XH_FUSE_READ_BYTES; /* as the mount's option says */
+    conn->max_read = XH_TREE_READ_BYTES; /* as the mount's option says */
     conn->max_background = THREADS_MOST;
     conn->congestion_threshold = THREADS_MOST;
 #ifdef FUSE_CAP_DIRECT_IO_ALLOW_MMAP
@@ -166,35 +165,35 @@ static void on_lookup(fuse_req_t req, fuse_ino_t directory, const char *name)
 {
     struct xh_fuse *f = fuse_of(req);
     struct work *w = begin(req);
-    struct xh_fuse_attr a = {0};
-    int rc = strlen(name) > XH_ENTRY_NAME_BYTES                             ? ENAMETOOLONG
+    struct xh_tree_attr a = {0};
+    int rc = strlen(name) > XH_ENTRY_NAME_BYTES                 ? ENAMETOOLONG
              : strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ? ENOENT
-                                                                     : f->served->lookup(f->fs, directory, name, &a);
+                                                         : xh_tree_lookup(f->tree, directory, name, &a);
     const struct fuse_entry_param e = {
         .ino = a.node, .attr = stat_of(&a), .attr_timeout = ATTR_VALID_S, .entry_timeout = NAME_VALID_S};
     fuse_req_t mine = claim(f, w, rc);
     if (rc == 0 && (!mine || fuse_reply_entry(mine, &e) != 0))
-        f->served->forget(f->fs, a.node, 1);
+        xh_tree_forget(f->tree, a.node, 1);
     end(f, w);
 }
 
 static void on_forget(fuse_req_t req, fuse_ino_t node, uint64_t times)
 {
-    fuse_of(req)->served->forget(fuse_of(req)->fs, node, times);
+    xh_tree_forget(fuse_of(req)->tree, node, times);
     fuse_reply_none(req);
 }
 
 static void on_forget_multi(fuse_req_t req, size_t n, struct fuse_forget_data *of)
 {
     for (size_t i = 0; i < n; i++)
-        fuse_of(req)->served->forget(fuse_of(req)->fs, of[i].ino, of[i].nlookup);
+        xh_tree_forget(fuse_of(req)->tree, of[i].ino, of[i].nlookup);
     fuse_reply_none(req);
 }
 
 static void on_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
-    struct xh_fuse_attr a = {0};
-    int rc = fuse_of(req)->served->attr(fuse_of(req)->fs, node, &a);
+    struct xh_tree_attr a = {0};
+    int rc = xh_tree_attr(fuse_of(req)->tree, node, &a);
     const struct stat st = stat_of(&a);
     if (rc)
         fuse_reply_err(req, rc);
@@ -207,18 +206,18 @@ static void on_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
     struct xh_fuse *f = fuse_of(req);
     struct work *w = begin(req);
     struct fuse_file_info out = *fi;
-    int direct = 1, rc = (fi->flags & O_ACCMODE) != O_RDONLY ? EROFS : f->served->open(f->fs, node, &direct);
+    int direct = 1, rc = (fi->flags & O_ACCMODE) != O_RDONLY ? EROFS : xh_tree_open(f->tree, node, &direct);
     out.direct_io = direct != 0;
     out.keep_cache = 1;
     fuse_req_t mine = claim(f, w, rc);
     if (rc == 0 && (!mine || fuse_reply_open(mine, &out) != 0))
-        f->served->release(f->fs, node);
+        xh_tree_release(f->tree, node);
     end(f, w);
 }
 
 static void on_release(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
-    fuse_of(req)->served->release(fuse_of(req)->fs, node);
+    xh_tree_release(fuse_of(req)->tree, node);
     fuse_reply_err(req, 0);
 }
 
@@ -237,7 +236,7 @@ static void on_read(fuse_req_t req, fuse_ino_t node, size_t len, off_t off, stru
 {
     struct xh_fuse *f = fuse_of(req);
     struct work *w = begin(req);
-    int rc = has_room(w, len) ? f->served->read(f->fs, node, (uint64_t)off, w->buf, &len) : ENOMEM;
+    int rc = has_room(w, len) ? xh_tree_read(f->tree, node, (uint64_t)off, w->buf, &len) : ENOMEM;
     fuse_req_t mine = claim(f, w, rc);
     if (mine)
         fuse_reply_buf(mine, w->buf, len);
@@ -258,7 +257,7 @@ static void on_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
     struct xh_entries *names = calloc(1, sizeof *names);
     struct fuse_file_info out = *fi;
     out.fh = (uintptr_t)names;
-    int rc = names ? f->served->list(f->fs, node, names) : ENOMEM;
+    int rc = names ? xh_tree_list(f->tree, node, names) : ENOMEM;
     fuse_req_t mine = claim(f, w, rc);
     if (!mine || fuse_reply_open(mine, &out) != 0)
         drop(names);
@@ -339,7 +338,7 @@ static struct fuse_session *session_of(const char *source, struct xh_fuse *f)
     char plain[128], options[256];
     make_plain(source, plain, sizeof plain);
     snprintf(options, sizeof options, "ro,nosuid,nodev,noatime,default_permissions,subtype=xhdf5,max_read=%u,fsname=%s",
-             XH_FUSE_READ_BYTES, plain);
+             XH_TREE_READ_BYTES, plain);
     char *words[] = {"xhdf5", "-o", options, NULL};
     struct fuse_args args = FUSE_ARGS_INIT(3, words);
     struct fuse_session *session = fuse_session_new(&args, &ops, sizeof ops, f);
@@ -347,14 +346,12 @@ static struct fuse_session *session_of(const char *source, struct xh_fuse *f)
     return session;
 }
 
-int xh_fuse_mount(const char *dir, const char *source, const struct xh_fuse_served *served, void *fs,
-                  struct xh_fuse **out, struct xh_err *err)
+int xh_fuse_mount(const char *dir, const char *source, struct xh_tree *tree, struct xh_fuse **out, struct xh_err *err)
 {
     struct xh_fuse *f = calloc(1, sizeof *f);
     if (!f)
         return xh_err_set(err, XH_E_SYS, 0, "out of memory for a mount");
-    f->served = served;
-    f->fs = fs;
+    f->tree = tree;
     pthread_mutex_init(&f->lock, NULL);
     said[0] = '\0';
     fuse_set_log_func(note);

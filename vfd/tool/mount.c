@@ -18,9 +18,7 @@
 #include "../../cache/base/err.h"
 #include "../../cache/base/files.h"
 #include "fuse.h"
-#include "listing.h"
 #include "tool.h"
-#include "tree.h"
 
 static const char help[] =
     "xhdf5 mount URL|CATALOGUE... DIR [--foreground] [--log FILE]\n"
@@ -196,7 +194,7 @@ static int run(const struct mounting *m)
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
-    if (xh_fuse_mount(m->dir, xh_url_shown(m->urls[0], shown, sizeof shown), &xh_tree_served, t, &f, &err) != 0) {
+    if (xh_fuse_mount(m->dir, xh_url_shown(m->urls[0], shown, sizeof shown), t, &f, &err) != 0) {
         xh_tree_close(t);
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     }

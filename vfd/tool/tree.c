@@ -51,7 +51,7 @@ struct node {
     unsigned users;       /* opens and reads */
     unsigned reading;     /* reads alone */
     uint64_t opened_ns;   /* when its file was opened */
-    struct xh_unsaid unsaid; /* the kernel splits reads that are longer than XH_FUSE_READ_BYTES */
+    struct xh_unsaid unsaid; /* the kernel splits reads that are longer than XH_TREE_READ_BYTES */
     UT_hash_handle hh;
 };
 
@@ -130,9 +130,9 @@ static struct xh_file *retire(struct xh_tree *t, struct node *n, uint64_t now)
     return file;
 }
 
-static void fill(const struct node *n, struct xh_fuse_attr *out)
+static void fill(const struct node *n, struct xh_tree_attr *out)
 {
-    *out = (struct xh_fuse_attr){
+    *out = (struct xh_tree_attr){
         .node = n->id, .directory = n->directory, .size = n->size, .changed_s = n->changed_s};
 }
 
@@ -365,9 +365,8 @@ static int show_listed(struct xh_tree *t, struct node *d, struct name *name)
 
 /* ---- what the kernel asks for */
 
-static int lookup(void *fs, uint64_t directory, const char *text, struct xh_fuse_attr *out)
+int xh_tree_lookup(struct xh_tree *t, uint64_t directory, const char *text, struct xh_tree_attr *out)
 {
-    struct xh_tree *t = fs;
     struct xh_err err = {0};
     pthread_mutex_lock(&t->lock);
     struct name *name = name_below(t, directory, text);
@@ -381,9 +380,8 @@ static int lookup(void *fs, uint64_t directory, const char *text, struct xh_fuse
     return rc;
 }
 
-static void forget(void *fs, uint64_t id, uint64_t times)
+void xh_tree_forget(struct xh_tree *t, uint64_t id, uint64_t times)
 {
-    struct xh_tree *t = fs;
     pthread_mutex_lock(&t->lock);
     struct node *n = node_of(t, id);
     struct xh_file *file = NULL;
@@ -395,9 +393,8 @@ static void forget(void *fs, uint64_t id, uint64_t times)
     xh_cache_close(file);
 }
 
-static int attr(void *fs, uint64_t id, struct xh_fuse_attr *out)
+int xh_tree_attr(struct xh_tree *t, uint64_t id, struct xh_tree_attr *out)
 {
-    struct xh_tree *t = fs;
     pthread_mutex_lock(&t->lock);
     const struct node *n = node_of(t, id);
     if (n)
@@ -416,9 +413,8 @@ static int is_direct(const struct node *n)
 }
 
 /* ESTALE makes the kernel look the name up anew, and open what it means by then. */
-static int open_node(void *fs, uint64_t id, int *direct)
+int xh_tree_open(struct xh_tree *t, uint64_t id, int *direct)
 {
-    struct xh_tree *t = fs;
     struct xh_err err = {0};
     int rc = 0;
     pthread_mutex_lock(&t->lock);
@@ -446,9 +442,8 @@ static struct xh_file *leave(struct xh_tree *t, struct node *n)
     return retire(t, n, xh_now_ns());
 }
 
-static void release(void *fs, uint64_t id)
+void xh_tree_release(struct xh_tree *t, uint64_t id)
 {
-    struct xh_tree *t = fs;
     pthread_mutex_lock(&t->lock);
     struct node *n = node_of(t, id);
     struct xh_file *file = n && n->users ? leave(t, n) : NULL;
@@ -456,9 +451,8 @@ static void release(void *fs, uint64_t id)
     xh_cache_close(file);
 }
 
-static int read_node(void *fs, uint64_t id, uint64_t off, void *buf, size_t *len)
+int xh_tree_read(struct xh_tree *t, uint64_t id, uint64_t off, void *buf, size_t *len)
 {
-    struct xh_tree *t = fs;
     struct xh_err err = {0};
     struct xh_extent e = {.off = off, .buf = buf};
     pthread_mutex_lock(&t->lock);
@@ -521,9 +515,8 @@ static void note_listed(struct xh_tree *t, uint64_t id, const struct xh_entries 
     }
 }
 
-static int list(void *fs, uint64_t id, struct xh_entries *out)
+int xh_tree_list(struct xh_tree *t, uint64_t id, struct xh_entries *out)
 {
-    struct xh_tree *t = fs;
     struct xh_err err = {0};
     pthread_mutex_lock(&t->lock);
     const struct node *n = node_of(t, id);
@@ -547,16 +540,6 @@ static int list(void *fs, uint64_t id, struct xh_entries *out)
     return rc;
 }
 
-const struct xh_fuse_served xh_tree_served = {
-    .lookup = lookup,
-    .forget = forget,
-    .attr = attr,
-    .open = open_node,
-    .release = release,
-    .read = read_node,
-    .list = list,
-};
-
 /* ---- the tree */
 
 struct xh_tree *xh_tree_new(const struct xh_options *o, void (*say)(const char *text))
@@ -579,14 +562,14 @@ struct xh_tree *xh_tree_new(const struct xh_options *o, void (*say)(const char *
 
 int xh_tree_add(struct xh_tree *t, const char *name, const char *url, struct xh_err *err)
 {
-    if (name_of(t, XH_FUSE_ROOT, name))
+    if (name_of(t, XH_TREE_ROOT, name))
         return xh_err_set(err, XH_E_INVAL, 0, "two URLs end in the same name, %s", name);
-    return name_new(t, XH_FUSE_ROOT, name, url) ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    return name_new(t, XH_TREE_ROOT, name, url) ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
 }
 
 int xh_tree_root(struct xh_tree *t, const char *url, struct xh_err *err)
 {
-    struct node *root = node_of(t, XH_FUSE_ROOT);
+    struct node *root = node_of(t, XH_TREE_ROOT);
     if (asprintf(&root->url, "%s%s", url, xh_list_is_bucket(url) ? "/" : "") < 0)
         root->url = NULL;
     return root->url ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
@@ -594,7 +577,7 @@ int xh_tree_root(struct xh_tree *t, const char *url, struct xh_err *err)
 
 int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
 {
-    struct node *root = node_of(t, XH_FUSE_ROOT);
+    struct node *root = node_of(t, XH_TREE_ROOT);
     if (!root->url && !t->names)
         return 0;
     if (root->url) {
