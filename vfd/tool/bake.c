@@ -6,10 +6,8 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <zstd.h>
@@ -265,36 +263,26 @@ static void beside_open(const struct xh_place *n, const struct stat *st, struct 
 {
     uint8_t head[XH_METAIMAGE_HEADER], *index;
     struct xh_metaimage_head h = {0};
-    struct stat side;
-    *b = (struct beside){.fd = open(n->sidecar, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
-    if (b->fd < 0) {
-        xh_baked_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
+    uint64_t bytes;
+    *b = (struct beside){.fd = xh_place_sidecar(n, head, sizeof head, &bytes, out)};
+    if (b->fd < 0)
         return;
-    }
-    int n_head = fstat(b->fd, &side) == 0 && S_ISREG(side.st_mode) && xh_read_full(b->fd, head, sizeof head, 0) == 0;
-    const char *why = n_head ? xh_metaimage_head(head, sizeof head, &h) : "it is shorter than a header";
-    if (!why && h.sidecar_bytes != (uint64_t)side.st_size)
+    const char *why = xh_metaimage_head(head, sizeof head, &h);
+    if (!why && h.sidecar_bytes != bytes)
         why = "it is cut, or has grown";
     if (!why && !(index = malloc(h.index_bytes)))
         why = "there is no memory for it";
     else if (!why) {
         why = xh_read_full(b->fd, index, h.index_bytes, sizeof head) ? "it cannot be read"
                                                                       : xh_metaimage_read(&h, index, &b->image);
-        b->read = !why;
         free(index);
     }
-    if (why) {
-        xh_baked_tell(out, XH_BAKED_STALE, "%s", why);
-        return;
+    if ((b->read = !why)) {
+        out->image_bytes = h.image_bytes;
+        out->sidecar_bytes = h.sidecar_bytes;
+        out->extents = h.extents;
     }
-    out->image_bytes = h.image_bytes;
-    out->sidecar_bytes = h.sidecar_bytes;
-    out->extents = h.extents;
-    if (h.file_bytes != (uint64_t)st->st_size || h.mtime_s != st->st_mtim.tv_sec ||
-        h.mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
-        xh_baked_tell(out, XH_BAKED_STALE, "the file was changed since");
-    else
-        out->as = XH_BAKED_FRESH;
+    xh_place_judge(why, h.file_bytes, h.mtime_s, h.mtime_ns, st, out);
 }
 
 /* Compares each block with the original's bytes, and with what readers would unpack. */
@@ -326,7 +314,7 @@ static void compare(int fd, const struct beside *b, struct xh_baked *out)
     free(raw);
 }
 
-/* ---- making, checking, removing ----------------------------------------------------------------- */
+/* ---- making and checking ------------------------------------------------------------------------- */
 
 void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_baked *out)
 {
@@ -378,9 +366,4 @@ void xh_bake_check(const char *path, struct xh_baked *out)
         close(fd);
     }
     xh_place_free(&n);
-}
-
-void xh_bake_remove(const char *path, struct xh_baked *out)
-{
-    xh_place_remove(path, XH_METAIMAGE_SUFFIX, out);
 }

@@ -1,4 +1,4 @@
-/* Makes, checks and removes one file's metadata image. docs/sidecar.md is the format. */
+/* Makes and checks one file's metadata image. docs/sidecar.md is the format. */
 #ifndef XH_BAKE_H
 #define XH_BAKE_H
 
@@ -9,8 +9,7 @@
  * memory and writes nothing. The image appears complete or not at all. Calls HDF5. Blocks. */
 void xh_bake(const char *path, const struct xh_options *o, int dry, struct xh_baked *out);
 
-/* Compares the whole image of |path| with the file; removes the image. Neither calls HDF5. Both block. */
+/* Compares the whole image of |path| with the file. Does not call HDF5. Blocks. */
 void xh_bake_check(const char *path, struct xh_baked *out);
-void xh_bake_remove(const char *path, struct xh_baked *out);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,24 +255,19 @@ static void body_close(struct body *b)
         close(b->fd);
 }
 
-static const char *body_read(struct body *b)
+static const char *body_read(struct body *b, const uint8_t *head, size_t len, uint64_t bytes)
 {
-    uint8_t head[XH_PACKED_SKIPPABLE + XH_PACKED_HEADER], *rows;
     struct xh_packed_head h;
-    struct stat side;
-    if (fstat(b->fd, &side) != 0 || !S_ISREG(side.st_mode) || xh_read_full(b->fd, head, sizeof head, 0) != 0)
-        return "it is shorter than a header";
-    const char *why = xh_packed_head(head, sizeof head, &h);
+    uint8_t *rows;
+    const char *why = xh_packed_head(head, len, &h);
     if (why)
         return why;
-    if (h.sidecar_bytes != (uint64_t)side.st_size)
+    if (h.sidecar_bytes != bytes)
         return "it is cut, or has grown";
     if (!(rows = malloc((size_t)XH_PACKED_ROW * h.frames)))
         return "there is no memory for it";
-    why = xh_read_full(b->fd, rows, (size_t)XH_PACKED_ROW * h.frames, sizeof head)
-              ? "it cannot be read"
-              : xh_packed_read(&h, rows, &b->table);
-    b->read = !why;
+    why = xh_read_full(b->fd, rows, (size_t)XH_PACKED_ROW * h.frames, len) ? "it cannot be read"
+                                                                           : xh_packed_read(&h, rows, &b->table);
     free(rows);
     return why;
 }
@@ -281,23 +275,16 @@ static const char *body_read(struct body *b)
 /* Opens the compressed copy and compares it with |st|. Sets |out| to FRESH, or to what is wrong. */
 static void body_open(const struct xh_place *n, const struct stat *st, struct body *b, struct xh_baked *out)
 {
-    *b = (struct body){.fd = open(n->sidecar, O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
-    if (b->fd < 0) {
-        xh_baked_tell(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
-        return;
-    }
-    const char *why = body_read(b);
+    uint8_t head[XH_PACKED_SKIPPABLE + XH_PACKED_HEADER];
     const struct xh_packed_head *h = &b->table.head;
-    if (why) {
-        xh_baked_tell(out, XH_BAKED_STALE, "%s", why);
+    uint64_t bytes;
+    *b = (struct body){.fd = xh_place_sidecar(n, head, sizeof head, &bytes, out)};
+    if (b->fd < 0)
         return;
-    }
-    out->sidecar_bytes = h->sidecar_bytes;
-    if (h->file_bytes != (uint64_t)st->st_size || h->mtime_s != st->st_mtim.tv_sec ||
-        h->mtime_ns != (uint32_t)st->st_mtim.tv_nsec)
-        xh_baked_tell(out, XH_BAKED_STALE, "the file was changed since");
-    else
-        out->as = XH_BAKED_FRESH;
+    const char *why = body_read(b, head, sizeof head, bytes);
+    if ((b->read = !why))
+        out->sidecar_bytes = h->sidecar_bytes;
+    xh_place_judge(why, h->file_bytes, h->mtime_s, h->mtime_ns, st, out);
 }
 
 /* 1 when the seek table at the end agrees with our table. */
@@ -357,7 +344,7 @@ static void compare(int fd, const struct body *b, _Atomic uint64_t *done, struct
     free(packed);
 }
 
-/* ---- making, checking, removing ----------------------------------------------------------------- */
+/* ---- making and checking ------------------------------------------------------------------------- */
 
 static void describe(struct xh_baked *out, const struct xh_pack_way *w)
 {
@@ -411,14 +398,12 @@ static int is_packed_so(const struct body *b, int codec)
     return codec == XH_PACK_AUTO || (b->read && b->table.head.codec == (uint32_t)codec);
 }
 
-/* Makes the compressed copy of |path|, or checks it if |checks|. */
-static void see_to(const char *path, int checks, int codec, int dry, int threads, _Atomic uint64_t *done,
-                   struct xh_baked *out)
+void xh_pack(const char *path, int checks, int codec, int dry, int threads, _Atomic uint64_t *done,
+             struct xh_baked *out)
 {
     struct xh_place n;
     struct stat st = {0};
     struct body b = {.fd = -1};
-    out->body = 1;
     int fd = xh_place_of(path, XH_PACKED_SUFFIX, &n, &st, out);
     if (fd >= 0) {
         body_open(&n, &st, &b, out);
@@ -431,20 +416,4 @@ static void see_to(const char *path, int checks, int codec, int dry, int threads
         close(fd);
     }
     xh_place_free(&n);
-}
-
-void xh_pack(const char *path, int codec, int dry, int threads, _Atomic uint64_t *done, struct xh_baked *out)
-{
-    see_to(path, 0, codec, dry, threads, done, out);
-}
-
-void xh_pack_check(const char *path, _Atomic uint64_t *done, struct xh_baked *out)
-{
-    see_to(path, 1, XH_PACK_AUTO, 0, 0, done, out);
-}
-
-void xh_pack_remove(const char *path, struct xh_baked *out)
-{
-    out->body = 1;
-    xh_place_remove(path, XH_PACKED_SUFFIX, out);
 }

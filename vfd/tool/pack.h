@@ -1,4 +1,4 @@
-/* Makes, checks and removes one file's compressed copy. docs/sidecar.md is the format. Calls no HDF5. */
+/* Makes and checks one file's compressed copy. docs/sidecar.md is the format. Calls no HDF5. */
 #ifndef XH_PACK_H
 #define XH_PACK_H
 
@@ -11,12 +11,9 @@
 /* Makes the compressed copy of |path| beside the file, with |threads| threads, unless a copy of this version, packed by
  * |codec|, is there already. Codec, frame size and level are tried on samples of the file. If they show that a copy
  * is not worth it, the result is SKIPPED. |dry|: only tries, and says what would be made; |sidecar_bytes| is then a
- * guess. The copy appears complete or not at all. Adds the bytes of the original that were processed to |done|.
- * Blocks. */
-void xh_pack(const char *path, int codec, int dry, int threads, _Atomic uint64_t *done, struct xh_baked *out);
-
-/* Compares the whole compressed copy of |path| with the file. */
-void xh_pack_check(const char *path, _Atomic uint64_t *done, struct xh_baked *out);
-void xh_pack_remove(const char *path, struct xh_baked *out);
+ * guess. The copy appears complete or not at all. |checks|: makes nothing, but compares the whole copy with the file.
+ * Adds the bytes of the original that were processed to |done|. Blocks. */
+void xh_pack(const char *path, int checks, int codec, int dry, int threads, _Atomic uint64_t *done,
+             struct xh_baked *out);
 
 #endif

@@ -149,6 +149,29 @@ int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct
     return xh_baked_say(out, XH_BAKED_FAILED, "it is no regular file");
 }
 
+int xh_place_sidecar(const struct xh_place *n, void *head, size_t len, uint64_t *bytes, struct xh_baked *out)
+{
+    struct stat st;
+    int fd = open(n->sidecar, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return xh_baked_say(out, errno == ENOENT ? XH_BAKED_NONE : XH_BAKED_FAILED, "%s", strerror(errno));
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && xh_read_full(fd, head, len, 0) == 0) {
+        *bytes = (uint64_t)st.st_size;
+        return fd;
+    }
+    close(fd);
+    return xh_baked_say(out, XH_BAKED_STALE, "it is shorter than a header");
+}
+
+void xh_place_judge(const char *wrong, uint64_t file_bytes, int64_t mtime_s, uint32_t mtime_ns, const struct stat *st,
+                    struct xh_baked *out)
+{
+    if (!wrong && (file_bytes != (uint64_t)st->st_size || mtime_s != st->st_mtim.tv_sec ||
+                   mtime_ns != (uint32_t)st->st_mtim.tv_nsec))
+        wrong = "the file was changed since";
+    xh_baked_tell(out, wrong ? XH_BAKED_STALE : XH_BAKED_FRESH, "%s", wrong ? wrong : "");
+}
+
 /* How a file that is changed now is dated there: |part| is one. A file server has a clock of its own. */
 static time_t its_clock(int part)
 {

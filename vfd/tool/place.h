@@ -22,6 +22,14 @@ struct xh_place {
 int xh_place_of(const char *path, const char *suffix, struct xh_place *n, struct stat *st, struct xh_baked *out);
 void xh_place_free(struct xh_place *n);
 
+/* Opens the sidecar and reads its first |len| bytes. Returns a descriptor and sets |*bytes| to the file's length, or -1
+ * with |out| set: NONE, FAILED, or STALE where there are no such bytes. */
+int xh_place_sidecar(const struct xh_place *n, void *head, size_t len, uint64_t *bytes, struct xh_baked *out);
+
+/* Sets |out| to STALE, as |wrong| says or as the sidecar is of another version than |st|; else to FRESH. */
+void xh_place_judge(const char *wrong, uint64_t file_bytes, int64_t mtime_s, uint32_t mtime_ns, const struct stat *st,
+                    struct xh_baked *out);
+
 /* Waits until the second of the file's last change is over by the file system's clock, a second mostly, and sets |*st|
  * anew: readers see dates to the second, so a change within that second would not show. A file whose date lies far
  * ahead is not waited for. Returns 0, or -1 with |out| set: it changes on and on. */

@@ -22,6 +22,7 @@
 #include "../../cache/source/metaimage.h"
 #include "bake.h"
 #include "pack.h"
+#include "place.h"
 #include "../../cache/base/progress.h"
 #include "tool.h"
 
@@ -125,61 +126,38 @@ static int collect(struct work *w, char **named)
 
 /* ---- workers ------------------------------------------------------------------------------------ */
 
-static void bake_image(const struct work *w, const char *path, struct xh_baked *out)
-{
-    if (w->verb == CHECK)
-        xh_bake_check(path, out);
-    else if (w->verb == REMOVE)
-        xh_bake_remove(path, out);
-    else
-        xh_bake(path, w->o, w->verb == DRY, out);
-}
-
-static void bake_body(const struct work *w, const char *path, struct xh_baked *out)
-{
-    int threads = w->jobs / (w->n < (size_t)w->jobs ? (int)w->n : w->jobs);
-    if (w->verb == CHECK)
-        xh_pack_check(path, &w->shared->came, out);
-    else if (w->verb == REMOVE)
-        xh_pack_remove(path, out);
-    else
-        xh_pack(path, w->codec, w->verb == DRY, threads, &w->shared->came, out);
-}
-
 static int tell(const struct xh_baked *b, int to)
 {
     _Static_assert(sizeof *b <= 4096, "a pipe takes it in one piece");
     return write(to, b, sizeof *b) == (ssize_t)sizeof *b;
 }
 
-/* Processes file |i|: its image, its compressed copy, or both. */
-static int see_to(const struct work *w, size_t i, int to)
+/* Does what is to be done with the image of file |i|, or its compressed copy if |body|; |last|: the last of both. */
+static int see_to(const struct work *w, size_t i, int body, int last, int to)
 {
-    int bodies = w->body || w->verb == CHECK || w->verb == REMOVE, images = !(w->verb == REMOVE && w->body),
-        counted = 0, ok = 1;
-    struct xh_baked b = {.file = i, .last = !bodies};
-    if (images) {
-        bake_image(w, w->file[i].path, &b);
-        if (!bodies)
-            atomic_fetch_add_explicit(&w->shared->came, w->file[i].bytes, memory_order_relaxed);
-        ok = tell(&b, to);
-    }
-    if (ok && bodies) {
-        b = (struct xh_baked){.file = i, .last = 1};
-        bake_body(w, w->file[i].path, &b);
-        counted = b.as == (w->verb == CHECK ? XH_BAKED_FRESH : XH_BAKED_MADE) && w->verb != DRY;
-        if (!counted)
-            atomic_fetch_add_explicit(&w->shared->came, w->file[i].bytes, memory_order_relaxed);
-        ok = tell(&b, to);
-    }
-    return ok;
+    const char *path = w->file[i].path;
+    struct xh_baked b = {.file = i, .body = body, .last = last};
+    int threads = w->jobs / (w->n < (size_t)w->jobs ? (int)w->n : w->jobs);
+    if (w->verb == REMOVE)
+        xh_place_remove(path, body ? XH_PACKED_SUFFIX : XH_METAIMAGE_SUFFIX, &b);
+    else if (body)
+        xh_pack(path, w->verb == CHECK, w->codec, w->verb == DRY, threads, &w->shared->came, &b);
+    else if (w->verb == CHECK)
+        xh_bake_check(path, &b);
+    else
+        xh_bake(path, w->o, w->verb == DRY, &b);
+    int counted = body && b.as == (w->verb == CHECK ? XH_BAKED_FRESH : XH_BAKED_MADE) && w->verb != DRY;
+    if (last && !counted)
+        atomic_fetch_add_explicit(&w->shared->came, w->file[i].bytes, memory_order_relaxed);
+    return tell(&b, to);
 }
 
 /* In a worker process: processes files until there are no more. */
 static void work_on(const struct work *w, int to)
 {
+    int bodies = w->body || w->verb == CHECK || w->verb == REMOVE, images = !(w->verb == REMOVE && w->body);
     for (size_t i; (i = atomic_fetch_add_explicit(&w->shared->next, 1, memory_order_relaxed)) < w->n;)
-        if (!see_to(w, i, to))
+        if ((images && !see_to(w, i, 0, !bodies, to)) || (bodies && !see_to(w, i, 1, 1, to)))
             break;
 }
 
