@@ -11,6 +11,7 @@
 #include "../cache/base/table.h"
 #include "../cache/cache.h"
 #include "h5err.h"
+#include "inside.h"
 #include "remote.h"
 #include "whose.h"
 #include "xhdf5.h"
@@ -19,41 +20,17 @@
  * the selection is checked for each chunk in the index instead. */
 #define WANTED_MAX 65536u
 
-/* ---- ranges */
-
-struct ranges { /* in the order in which they are wanted */
-    struct xh_range *at;
-    size_t n, room;
-};
-
-/* Appends [off, off + len), and joins it to the last range if it continues that. Returns 0, or -1 when full or out of
- * memory. */
-static int add(struct ranges *r, uint64_t off, uint64_t len)
-{
-    struct xh_range *last = r->n ? &r->at[r->n - 1] : NULL;
-    if (len == 0 || off > INT64_MAX || len > INT64_MAX)
-        return 0;
-    if (last && last->off + last->len == off && last->len <= INT64_MAX - len) {
-        last->len += len;
-        return 0;
-    }
-    if (r->n >= XH_HINTS_MAX || xh_grow(r->at, r->room, r->n + 1))
-        return -1;
-    r->at[r->n++] = (struct xh_range){off, len};
-    return 0;
-}
-
 static herr_t prefetch_ranges(struct xh_h5 *h5, hid_t id, size_t n, const haddr_t addrs[], const size_t sizes[])
 {
     struct xh_remote *remote = NULL;
-    struct ranges r = {0};
+    struct xh_range_list r = {0};
     if (n > 0 && (!addrs || !sizes))
         return xh_fail_api(h5, XH_E_INVAL, "H5FDxhdf5_prefetch: %zu ranges, but %s is NULL", n,
                            addrs ? "sizes" : "addrs");
     if (xh_whose_remote(h5, id, &remote))
         return -1;
     for (size_t i = 0; remote && i < n; i++)
-        if (add(&r, addrs[i], sizes[i]))
+        if (xh_range_add(&r, addrs[i], sizes[i], XH_HINTS_MAX))
             break;
     if (r.n)
         xh_remote_prefetch(remote, r.at, r.n);
@@ -80,7 +57,7 @@ struct set {
     hsize_t dims[H5S_MAX_RANK]; /* of the selection's extent; unused dimensions are not read */
     size_t element_bytes;
     uint64_t base; /* added to addresses that this libhdf5 gives without the user block */
-    struct ranges out;
+    struct xh_range_list out; /* in the order in which they are wanted */
 
     /* Chunked data only. A chunk's key is its number in row-major order, modulo 2^64. */
     hsize_t chunk[H5S_MAX_RANK], lo[H5S_MAX_RANK], hi[H5S_MAX_RANK];
@@ -126,7 +103,7 @@ static void each_run(struct set *s, size_t unit, int (*act)(struct set *, uint64
 
 static int add_bytes(struct set *s, uint64_t off, uint64_t len)
 {
-    return add(&s->out, s->base + off, len);
+    return xh_range_add(&s->out, s->base + off, len, XH_HINTS_MAX);
 }
 
 /* ---- chunks: which are wanted */
@@ -259,7 +236,7 @@ static int add_elements(struct set *s, uint64_t off, uint64_t len)
         const struct chunk want = {.key = key_of(s, at)};
         const struct chunk *c = bsearch(&want, s->found, s->nfound, sizeof want, by_key);
         uint64_t from = inside * s->element_bytes;
-        if (c && from < c->size && add(&s->out, s->base + c->addr + from, step * s->element_bytes))
+        if (c && from < c->size && add_bytes(s, c->addr + from, step * s->element_bytes))
             return -1;
         off += step;
         len -= step;
@@ -300,26 +277,8 @@ static void add_chunked(struct set *s, hid_t dcpl)
     if (reads_pieces(s, dcpl))
         each_run(s, 1, add_elements);
     else
-        for (size_t i = 0; i < s->nfound && !add(&s->out, s->base + s->found[i].addr, s->found[i].size); i++)
+        for (size_t i = 0; i < s->nfound && !add_bytes(s, s->found[i].addr, s->found[i].size); i++)
             ;
-}
-
-/* Returns the size of the file's user block where chunk addresses lack it: in HDF5 1.14 before 1.14.4. Else 0. */
-static uint64_t missing_base(struct xh_h5 *h5, hid_t id)
-{
-    unsigned major = 0, minor = 0, release = 0;
-    hsize_t block = 0;
-    h5->H5get_libversion(&major, &minor, &release);
-    if (major != 1 || minor != 14 || release >= 4)
-        return 0;
-    hid_t file = h5->H5Iget_file_id(id), fcpl = file < 0 ? -1 : h5->H5Fget_create_plist(file);
-    if (fcpl >= 0 && h5->H5Pget_userblock(fcpl, &block) < 0)
-        block = 0;
-    if (fcpl >= 0)
-        h5->H5Pclose(fcpl);
-    if (file >= 0)
-        h5->H5Fclose(file);
-    return block;
 }
 
 /* Fills s->out with the ranges that a read of the selection will read. */
@@ -334,7 +293,7 @@ static void add_selection(struct set *s)
         if (addr != HADDR_UNDEF)
             each_run(s, s->element_bytes, add_bytes);
     } else if (s->element_bytes > 0 && layout == H5D_CHUNKED && s->rank > 0) {
-        s->base = missing_base(s->h5, s->id);
+        s->base = xh_inside_chunk_base(s->h5, s->id);
         add_chunked(s, dcpl);
     } /* compact data comes with the object header; virtual data lies in other datasets */
     if (type >= 0)

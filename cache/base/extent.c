@@ -32,6 +32,21 @@ int xh_range_order(const void *a, const void *b)
     return (x->off > y->off) - (x->off < y->off);
 }
 
+int xh_range_add(struct xh_range_list *l, uint64_t off, uint64_t len, size_t most)
+{
+    struct xh_range *last = l->n ? &l->at[l->n - 1] : NULL;
+    if (len == 0 || off > INT64_MAX || len > INT64_MAX)
+        return 0;
+    if (last && off >= last->off && off <= last->off + last->len) {
+        last->len = xh_max64(last->len, off + len - last->off);
+        return 0;
+    }
+    if (l->n >= most || xh_grow(l->at, l->room, l->n + 1))
+        return -1;
+    l->at[l->n++] = (struct xh_range){off, len};
+    return 0;
+}
+
 size_t xh_ranges_join(struct xh_range *r, size_t n, uint64_t gap)
 {
     size_t k = 0;

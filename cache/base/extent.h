@@ -28,6 +28,12 @@ struct xh_range { /* [off, off+len) */
     uint64_t off, len;
 };
 
+/* Ranges that are collected, in the order in which they come. Owns: the caller frees |at|. */
+struct xh_range_list {
+    struct xh_range *at;
+    size_t n, room;
+};
+
 struct xh_extent { /* a range that the caller asked for, and the buffer for it */
     uint64_t off, len;
     void *buf;
@@ -72,6 +78,10 @@ size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off);
 
 /* For qsort: orders ranges, or extents, by offset. */
 int xh_range_order(const void *a, const void *b);
+
+/* Adds [off, off + len), joined to the last range where it begins in that or at its end. What is empty, or can lie in
+ * no file, is left out. Returns 0, or -1 when there are |most|, or no memory. */
+int xh_range_add(struct xh_range_list *l, uint64_t off, uint64_t len, size_t most);
 
 /* Sorts |n| ranges and joins those that overlap, touch or lie at most |gap| apart. Returns how many are left. */
 size_t xh_ranges_join(struct xh_range *r, size_t n, uint64_t gap);

@@ -67,17 +67,17 @@ static int are_nodes(int fd, uint64_t at, uint64_t end)
 /* Returns the ranges that are not raw data in |s|, and sets |*n| to their number; NULL when out of memory. */
 static struct xh_range *metadata_of(const struct xh_survey *s, int fd, uint64_t size, size_t *n)
 {
-    struct xh_range *out = malloc((s->nraw + 1) * sizeof *out);
+    struct xh_range *out = malloc((s->raw.n + 1) * sizeof *out);
     uint64_t at = 0;
     *n = 0;
-    for (size_t i = 0; out && i <= s->nraw && at < size; i++) {
-        uint64_t from = i < s->nraw && s->raw[i].off < size ? s->raw[i].off : size;
+    for (size_t i = 0; out && i <= s->raw.n && at < size; i++) {
+        uint64_t from = i < s->raw.n && s->raw.at[i].off < size ? s->raw.at[i].off : size;
         if (from > at) {
             uint64_t more = are_nodes(fd, at, from) ? 0 : XH_HDF5_SPECULATION_BYTES,
                      end = more < size - from ? from + more : size;
             out[(*n)++] = (struct xh_range){at, end - at};
         }
-        at = i < s->nraw && s->raw[i].len <= size - from ? from + s->raw[i].len : size;
+        at = i < s->raw.n && s->raw.at[i].len <= size - from ? from + s->raw.at[i].len : size;
     }
     if (out)
         *n = xh_ranges_join(out, *n, 0);

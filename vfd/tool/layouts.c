@@ -159,17 +159,18 @@ static int on_object(void *ctx, const struct xh_object *o)
  * metadata, heaps and unused space. */
 static void place(const struct xh_look *l, uint64_t head_bytes, struct xh_layouts *out)
 {
+    const struct xh_range *raw = l->raw.at;
+    const size_t n = l->raw.n;
     uint64_t at = 0;
-    size_t n = l->raw ? l->nraw : 0;
     for (size_t i = 0; i <= n; i++) {
-        uint64_t end = i < n && l->raw[i].off < l->size ? l->raw[i].off : l->size;
+        uint64_t end = i < n && raw[i].off < l->size ? raw[i].off : l->size;
         if (end > at) {
             out->places++;
             out->between_bytes += end - at;
             out->head_bytes += at < head_bytes ? (end < head_bytes ? end : head_bytes) - at : 0;
         }
-        if (i < n && l->raw[i].off + l->raw[i].len > at)
-            at = l->raw[i].off + l->raw[i].len;
+        if (i < n && raw[i].off + raw[i].len > at)
+            at = raw[i].off + raw[i].len;
     }
     out->placed = 1;
 }
@@ -190,7 +191,7 @@ static void look(const char *url, const struct xh_options *o, unsigned most_ms, 
     out->opened_ms = l.opened_ns > began ? (double)(l.opened_ns - began) / 1e6 : 0;
     snprintf(out->text, sizeof out->text, "%s", err.text);
     out->seen = l.seen;
-    if (out->code == 0 && !l.seen.cut && (l.raw || l.seen.data_bytes == 0))
+    if (out->code == 0 && !l.seen.cut && (l.raw.n || l.seen.data_bytes == 0))
         place(&l, o->head_bytes, out);
     xh_look_free(&l);
     xh_sources_try(&j.names, url, o, XH_SOURCES_MOST_MS, &out->sources);

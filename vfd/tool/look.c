@@ -10,7 +10,6 @@
 #include "../../cache/cache.h"
 #include "../../cache/base/err.h"
 #include "../../cache/base/now.h"
-#include "../../cache/base/table.h"
 #include "../inside.h"
 #include "h5open.h"
 
@@ -164,17 +163,7 @@ static void see_filters(struct xh_object *ob, hid_t dcpl)
 
 static void note_raw(struct looker *k, uint64_t off, uint64_t len)
 {
-    struct xh_look *l = k->l;
-    struct xh_range *last = l->nraw ? &l->raw[l->nraw - 1] : NULL;
-    if (len == 0 || off > INT64_MAX || len > INT64_MAX || k->nomem)
-        return;
-    if (last && off == last->off + last->len) {
-        last->len += len;
-        return;
-    }
-    k->nomem = l->nraw >= RANGES_MOST || xh_grow(l->raw, l->room, l->nraw + 1);
-    if (!k->nomem)
-        l->raw[l->nraw++] = (struct xh_range){off, len};
+    k->nomem = k->nomem || xh_range_add(&k->l->raw, off, len, RANGES_MOST);
 }
 
 struct chunks {
@@ -479,13 +468,12 @@ int xh_look(struct xh_look *l, const char *url, const struct xh_options *o, stru
     free(under);
     if (k.nomem)
         xh_look_free(l);
-    l->nraw = xh_ranges_join(l->raw, l->nraw, 0);
+    l->raw.n = xh_ranges_join(l->raw.at, l->raw.n, 0);
     return rc;
 }
 
 void xh_look_free(struct xh_look *l)
 {
-    free(l->raw);
-    l->raw = NULL;
-    l->nraw = l->room = 0;
+    free(l->raw.at);
+    l->raw = (struct xh_range_list){0};
 }

@@ -57,8 +57,7 @@ struct xh_look {
     uint64_t opened_ns; /* when the file was open */
     uint64_t size;
     struct xh_seen seen;
-    struct xh_range *raw; /* where raw data lies; adjacent ranges are joined. NULL: too many ranges */
-    size_t nraw, room;
+    struct xh_range_list raw; /* where raw data lies; adjacent ranges are joined. None: too many ranges */
 };
 
 /* Looks at the objects of |url|. Returns 0, or a negative code with |err| set. Owns: xh_look_free, in any case.

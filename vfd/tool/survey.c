@@ -11,7 +11,6 @@
 
 #include <hdf5.h>
 
-#include "../../cache/base/table.h"
 #include "../../cache/shadow/shadow.h"
 #include "../inside.h"
 #include "h5open.h"
@@ -34,30 +33,20 @@ struct walk {
 /* Adds [off, off + len), or its pages. Returns 0, or -1 when out of memory. */
 static int add(struct walk *w, uint64_t off, uint64_t len)
 {
-    struct xh_survey *s = w->s;
-    if (len == 0 || off > INT64_MAX || len > INT64_MAX)
-        return 0;
-    uint64_t page = s->exact ? 1 : XH_PAGE_BYTES;
-    uint64_t from = off / page * page, to = (off + len + page - 1) / page * page;
-    struct xh_range *last = s->nraw ? &s->raw[s->nraw - 1] : NULL;
-    if (last && from >= last->off && from <= last->off + last->len) {
-        if (to > last->off + last->len)
-            last->len = to - last->off;
-        return 0;
+    if (!w->s->exact && len && off <= INT64_MAX && len <= INT64_MAX) {
+        uint64_t end = xh_page_up(off + len) * XH_PAGE_BYTES;
+        off -= off % XH_PAGE_BYTES;
+        len = end - off;
     }
-    if (s->nraw >= RANGES_MOST || xh_grow(s->raw, s->room, s->nraw + 1)) {
+    if (xh_range_add(&w->s->raw, off, len, RANGES_MOST))
         w->nomem = 1;
-        return -1;
-    }
-    s->raw[s->nraw++] = (struct xh_range){from, to - from};
-    return 0;
+    return w->nomem ? -1 : 0;
 }
 
 void xh_survey_free(struct xh_survey *s)
 {
-    free(s->raw);
-    s->raw = NULL;
-    s->nraw = s->room = 0;
+    free(s->raw.at);
+    s->raw = (struct xh_range_list){0};
 }
 
 /* ---- raw data ------------------------------------------------------------------------------- */
@@ -212,21 +201,6 @@ static int visit(struct walk *w, const char *path)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-/* Returns the size of the file's user block where chunk addresses lack it: in HDF5 1.14 before 1.14.4. Else 0. */
-static uint64_t chunk_base(hid_t file)
-{
-    unsigned major = 0, minor = 0, release = 0;
-    hsize_t block = 0;
-    H5get_libversion(&major, &minor, &release);
-    if (major != 1 || minor != 14 || release >= 4)
-        return 0;
-    hid_t fcpl = H5Fget_create_plist(file);
-    if (fcpl < 0 || H5Pget_userblock(fcpl, &block) < 0)
-        block = 0;
-    xh_h5_close(fcpl);
-    return block;
-}
-
 /* Visits each path by itself, through whatever links. */
 static int visit_paths(struct walk *w, struct xh_err *err)
 {
@@ -256,13 +230,13 @@ int xh_survey_walk(struct xh_survey *s, const char *url, const struct xh_options
     xh_url_shown(url, shown, sizeof shown);
     if ((rc = xh_h5_open(url, o, &w.file, err)) == 0) {
         H5O_info2_t root = {0};
-        w.chunk_base = chunk_base(w.file);
+        w.chunk_base = xh_inside_chunk_base(NULL, w.file);
         if (H5Oget_info3(w.file, &root, H5O_INFO_BASIC) >= 0)
             w.number = root.fileno;
         rc = visit(&w, "/") ? xh_h5_error(err, XH_E_SYS, "its objects cannot be walked") : visit_paths(&w, err);
         if (w.nomem)
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory: %s has too many chunks", shown);
-        s->nraw = xh_ranges_join(s->raw, s->nraw, 0);
+        s->raw.n = xh_ranges_join(s->raw.at, s->raw.n, 0);
         struct xh_file *f = rc == 0 && s->walked ? xh_inside_cache(w.file) : NULL;
         if (f)
             rc = s->walked(s->ctx, s, f, err);

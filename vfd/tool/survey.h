@@ -26,8 +26,7 @@ struct xh_survey {
     uint64_t elsewhere;
     uint64_t unread;            /* attributes or datasets that HDF5 could not read */
     /* whole pages, or bytes with |exact|; sorted, disjoint, not adjacent; may lie behind the end of the file */
-    struct xh_range *raw;
-    size_t nraw, room;
+    struct xh_range_list raw;
 };
 
 /* Walks through the file. Returns 0, or a negative code with |err| set: what the driver or HDF5 said; XH_E_NOENT for a

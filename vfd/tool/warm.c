@@ -229,7 +229,7 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
                   const struct xh_survey *s, int too_large)
 {
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT], full[FREE_TEXT];
-    uint64_t wanted = xh_ranges_bytes(s->raw, s->nraw), budget, taken, left;
+    uint64_t wanted = xh_ranges_bytes(s->raw.at, s->raw.n), budget, taken, left;
     struct stayed now = {0};
     struct xh_err err;
     const char *cure;
@@ -239,7 +239,7 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
     char *kept_as = xh_cache_kept_as(f), *object = xh_cache_object(url, o);
     struct xh_image *m = kept_as && object ? xh_image_open(&place, object, kept_as, xh_cache_size(f)) : NULL;
     if (m)
-        count(m, s->raw, s->nraw, xh_cache_size(f), &now);
+        count(m, s->raw.at, s->raw.n, xh_cache_size(f), &now);
     free(object);
     free(kept_as);
     xh_image_close(m);
@@ -328,15 +328,13 @@ static int walked(void *ctx, struct xh_survey *s, struct xh_file *f, struct xh_e
     g->is_small = small;
     if (small) {
         xh_survey_free(s);
-        if (!(s->raw = malloc(sizeof *s->raw)))
+        if (xh_range_add(&s->raw, 0, size, 1))
             return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
-        s->raw[0] = (struct xh_range){0, size};
-        s->nraw = s->room = 1;
-        struct fetching all = {.f = f, .raw = s->raw, .n = 1, .kind = XH_KIND_META};
+        struct fetching all = {.f = f, .raw = s->raw.at, .n = 1, .kind = XH_KIND_META};
         rc = fetch_raw(&all, 1, err);
     }
     rc = rc ? rc : xh_cache_prove(f, err); /* else closing cancels that, and nothing of the head is kept */
-    if (rc == 0 && (small || s->nraw == 0) && !g->o->disk_cache_dir[0]) {
+    if (rc == 0 && (small || s->raw.n == 0) && !g->o->disk_cache_dir[0]) {
         report(g->out, g->url, g->o, f, s, 0);
         g->is_done = 1;
     }
@@ -370,12 +368,12 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     exact.readahead = 0; /* all wanted ranges are known */
     exact.to_disk = 1;
     if (rc == 0 && !g.is_done && (rc = xh_cache_open(url, &exact, &f, &err)) == 0) {
-        s.nraw = clip(s.raw, s.nraw, xh_cache_size(f));
+        s.raw.n = clip(s.raw.at, s.raw.n, xh_cache_size(f));
         place_of(o, &place);
         xh_image_room(&place, &budget, &taken);
-        too_large = budget && xh_ranges_bytes(s.raw, s.nraw) > budget;
-        struct fetching raw = {.f = f, .raw = s.raw, .n = s.nraw, .kind = XH_KIND_RAW};
-        if (s.nraw && !too_large)
+        too_large = budget && xh_ranges_bytes(s.raw.at, s.raw.n) > budget;
+        struct fetching raw = {.f = f, .raw = s.raw.at, .n = s.raw.n, .kind = XH_KIND_RAW};
+        if (s.raw.n && !too_large)
             rc = fetch_raw(&raw, !w->shows, &err);
         rc = rc ? rc : xh_cache_prove(f, &err);
         if (rc == 0)
