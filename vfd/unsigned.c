@@ -2,6 +2,7 @@
 #include "unsigned.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "../cache/base/hdf5.h"
 
@@ -50,17 +51,9 @@ static const struct {
     {"\016\003\023\001", 4, 0, NULL, "it is an HDF4 file: h4toh5 makes HDF5 of it"},
 };
 
-static unsigned char small(unsigned char c)
-{
-    return c >= 'A' && c <= 'Z' ? (unsigned char)(c | 0x20) : c;
-}
-
 static int is_same(const unsigned char *p, const char *text, size_t n)
 {
-    size_t i = 0;
-    while (i < n && small(p[i]) == small((unsigned char)text[i]))
-        i++;
-    return i == n;
+    return strncasecmp((const char *)p, text, n) == 0;
 }
 
 static int holds(const unsigned char *p, size_t n, const char *text)
