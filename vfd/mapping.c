@@ -56,30 +56,21 @@ enum { SEL_NONE, SEL_POINTS, SEL_HYPER, SEL_ALL };
 
 static void skip_selection(struct cursor *c)
 {
-    uint64_t type = number(c, 4), version = number(c, 4), rank;
+    uint64_t type = number(c, 4), version = number(c, 4);
     if (version == 1 && type <= SEL_ALL) {
         number(c, 4);
         take(c, number(c, 4));
     } else if (version == 2 && type == SEL_HYPER) {
         number(c, 1);
         take(c, number(c, 4));
-    } else if (version == 3 && type == SEL_HYPER) {
-        uint64_t regular = number(c, 1) & 1;
+    } else if ((version == 3 && type == SEL_HYPER) || (version == 2 && type == SEL_POINTS)) {
+        int regular = type == SEL_HYPER && (number(c, 1) & 1);
         unsigned bytes = (unsigned)number(c, 1);
-        rank = number(c, 4);
-        if (bytes != 2 && bytes != 4 && bytes != 8)
-            c->p = NULL;
-        else if (regular)
-            skip(c, bytes, rank, 1, 4);
-        else
-            skip(c, bytes, rank, number(c, bytes), 2);
-    } else if (version == 2 && type == SEL_POINTS) {
-        unsigned bytes = (unsigned)number(c, 1);
-        rank = number(c, 4);
+        uint64_t rank = number(c, 4);
         if (bytes != 2 && bytes != 4 && bytes != 8)
             c->p = NULL;
         else
-            skip(c, bytes, rank, number(c, bytes), 1);
+            skip(c, bytes, rank, regular ? 1 : number(c, bytes), regular ? 4 : type == SEL_HYPER ? 2 : 1);
     } else {
         c->p = NULL;
     }
