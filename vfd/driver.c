@@ -357,9 +357,9 @@ static herr_t get_handle(H5FD_t *file, hid_t fapl, void **handle)
     return 0;
 }
 
-static int remote_kind(H5FD_mem_t type)
+static enum xh_edit_kind kind_of(H5FD_mem_t type)
 {
-    return type == H5FD_MEM_DRAW ? XH_REMOTE_RAW : type == H5FD_MEM_OHDR ? XH_REMOTE_HEADER : XH_REMOTE_META;
+    return type == H5FD_MEM_DRAW ? XH_EDIT_RAW : type == H5FD_MEM_OHDR ? XH_EDIT_HEADER : XH_EDIT_META;
 }
 
 /* Handles the end of a read of a file that another file named.
@@ -368,24 +368,25 @@ static int remote_kind(H5FD_mem_t type)
  * gives fill values. But it closes the file in the same call, and it heeds what closing returns. So closing fails too,
  * if the file is closed in the call that opened it, its last read failed, and no raw data was read of it. Where the
  * file is also in use otherwise, that is not possible; then a line on standard error says what failed. */
-static int heed(struct xh_vfd_file *f, int kind, int rc)
+static int heed(struct xh_vfd_file *f, enum xh_edit_kind kind, int rc)
 {
     struct xh_err err;
-    if (f->by && rc && kind != XH_REMOTE_RAW && xh_remote_why(f->remote, &err))
+    if (f->by && rc && kind != XH_EDIT_RAW && xh_remote_why(f->remote, &err))
         xh_sources_failed(f->h5, f->by, &err);
     if (!f->by || !f->forgives)
         return rc;
-    if (kind == XH_REMOTE_RAW)
+    if (kind == XH_EDIT_RAW)
         f->opened_in = NULL;
     f->failed_in = rc ? xh_h5_entry(f->h5) : NULL;
-    if (rc && kind != XH_REMOTE_RAW && (f->joined || !f->opened_in) && xh_remote_failed(f->remote, &err))
+    if (rc && kind != XH_EDIT_RAW && (f->joined || !f->opened_in) && xh_remote_failed(f->remote, &err))
         xh_source_say(err.text, &err);
     return rc;
 }
 
-static int read_pieces(struct xh_vfd_file *f, int raw, const struct xh_extent *p, size_t n)
+static int read_pieces(struct xh_vfd_file *f, enum xh_edit_kind kind, const struct xh_extent *p, size_t n)
 {
-    return f->local ? xh_local_readv(f->local, raw, p, n) : heed(f, raw, xh_remote_readv(f->remote, raw, p, n));
+    return f->local ? xh_local_readv(f->local, kind == XH_EDIT_RAW, p, n)
+                    : heed(f, kind, xh_remote_readv(f->remote, kind, p, n));
 }
 
 /* Reads a process's share of a collective read. Returns 0, -1, or XH_PARALLEL_PLAIN when the read is not collective. */
@@ -393,7 +394,7 @@ static int read_view(struct xh_vfd_file *f, hid_t dxpl, haddr_t addr, size_t cou
 {
     struct xh_extent *p = NULL;
     ptrdiff_t n = xh_parallel_view(f->parallel, dxpl, addr, count, buf, &p);
-    int rc = n > 0 ? read_pieces(f, 1, p, (size_t)n) : (int)n;
+    int rc = n > 0 ? read_pieces(f, XH_EDIT_RAW, p, (size_t)n) : (int)n;
     free(p);
     return rc;
 }
@@ -417,7 +418,7 @@ static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, 
     }
     struct xh_extent piece = {.off = addr, .len = size, .buf = buf};
     int rc = f->local ? xh_local_read(f->local, type == H5FD_MEM_DRAW, addr, size, buf)
-                      : read_pieces(f, remote_kind(type), &piece, 1);
+                      : read_pieces(f, kind_of(type), &piece, 1);
     if (rc == 0)
         look_for_names(f, addr, buf, size);
     return rc;
@@ -460,9 +461,9 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
     int rc = 0;
     if (f->remote && headers) /* HDF5 reads headers one by one; here each piece is checked as a header in any case */
         for (uint32_t i = 0; rc == 0 && i < count; i++)
-            rc = read_pieces(f, XH_REMOTE_HEADER, &p[i], 1);
+            rc = read_pieces(f, XH_EDIT_HEADER, &p[i], 1);
     else
-        rc = read_pieces(f, raw, p, count);
+        rc = read_pieces(f, raw ? XH_EDIT_RAW : XH_EDIT_META, p, count);
     if (p != few)
         free(p);
     return rc;
@@ -470,7 +471,7 @@ static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t t
 
 struct part {
     struct xh_vfd_file *f;
-    int kind; /* as remote_kind; for a local file, 1 for raw data */
+    enum xh_edit_kind kind;
 };
 
 static int read_part(void *ctx, const struct xh_extent *p, size_t n)
@@ -490,7 +491,7 @@ static herr_t read_selection(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, size_t c
                              haddr_t addrs[], size_t element_sizes[], void *bufs[])
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
-    struct part part = {f, f->local ? type == H5FD_MEM_DRAW : remote_kind(type)};
+    struct part part = {f, kind_of(type)};
     struct xh_selection_ways ways = {&part, !f->remote || xh_remote_may_read_more(f->remote), read_part,
                                      f->local ? NULL : hit_part};
     return xh_selection_read(f->h5, &ways, count, memory, spaces, addrs, element_sizes, bufs);
@@ -500,7 +501,7 @@ static herr_t write_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr,
 {
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (f->remote)
-        return xh_remote_write(f->remote, remote_kind(type), addr, size, buf);
+        return xh_remote_write(f->remote, kind_of(type), addr, size, buf);
     return xh_local_write(f->local, type == H5FD_MEM_DRAW, addr, size, buf);
 }
 

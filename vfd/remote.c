@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../cache/cache.h"
-#include "../cache/edit/edit.h"
 #include "../cache/base/letters.h"
 #include "../cache/base/now.h"
 #include "../cache/base/table.h"
@@ -281,13 +279,11 @@ int xh_remote_may_read_more(const struct xh_remote *r)
 }
 
 /* Reads |n| extents of the file. Returns 0 or a negative code. */
-static int read_extents(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t n, struct xh_err *err)
+static int read_extents(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_extent *ext, size_t n,
+                        struct xh_err *err)
 {
-    enum xh_edit_kind kind = raw == XH_REMOTE_RAW      ? XH_EDIT_RAW
-                             : raw == XH_REMOTE_HEADER ? XH_EDIT_HEADER
-                                                       : XH_EDIT_META;
     return r->edit ? xh_edit_read(r->edit, kind, ext, n, err)
-                   : xh_cache_read(r->file, raw == XH_REMOTE_RAW ? XH_KIND_RAW : XH_KIND_META, ext, n, err);
+                   : xh_cache_read(r->file, kind == XH_EDIT_RAW ? XH_KIND_RAW : XH_KIND_META, ext, n, err);
 }
 
 struct looker {
@@ -304,7 +300,7 @@ static int look(void *ctx, uint64_t off, void *buf, size_t len)
     uint64_t size = xh_remote_size(l->r);
     if (len > size || off > size - len)
         return -1;
-    int rc = len ? read_extents(l->r, XH_REMOTE_META, &ext, 1, &err) : 0;
+    int rc = len ? read_extents(l->r, XH_EDIT_META, &ext, 1, &err) : 0;
     if (rc && !l->rc) {
         l->rc = rc;
         l->err = err;
@@ -340,15 +336,15 @@ static int note_header(struct xh_remote *r, uint64_t addr, size_t size, const vo
     return 0;
 }
 
-int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, const void *buf)
+int xh_remote_write(struct xh_remote *r, enum xh_edit_kind kind, uint64_t addr, size_t size, const void *buf)
 {
     struct xh_err err = {0};
     if (r->unopened)
         return xh_fail_cache(r->h5, r->unopened);
     if (!r->edit || r->stands_in)
         return xh_remote_refuse(r->h5, r->shown, "write to a URL");
-    int rc = xh_edit_write(r->edit, raw == XH_REMOTE_RAW ? XH_EDIT_RAW : XH_EDIT_META, addr, buf, size, &err);
-    if (rc == 0 && !r->local_sources && (raw != XH_REMOTE_RAW || r->pages))
+    int rc = xh_edit_write(r->edit, kind, addr, buf, size, &err);
+    if (rc == 0 && !r->local_sources && (kind != XH_EDIT_RAW || r->pages))
         rc = note_header(r, addr, size, buf, &err);
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
@@ -532,19 +528,20 @@ static size_t inside(uint64_t size, const struct xh_extent *p, size_t n, struct 
 /* HDF5 itself reads external raw data, from local files; a file at a URL must not choose which. Returns 0, or
  * XH_E_ACCES with |err| when the |n| extents, of |kind|, name an external file. If that cannot be told, also returns an
  * error: the server chooses its answers, so it could give HDF5 what was withheld here. */
-static int refuse_external(struct xh_remote *r, int kind, const struct xh_extent *ext, size_t n, struct xh_err *err)
+static int refuse_external(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_extent *ext, size_t n,
+                           struct xh_err *err)
 {
     struct looker l = {.r = r};
     struct xh_external e = {.size = xh_remote_size(r), .look = look, .ctx = &l};
     for (size_t i = 0; i < n; i++) {
         const struct xh_extent *x = &ext[i];
-        int image = (r->pages || kind == XH_REMOTE_META) && xh_external_is_image(&e, x->off, x->buf, x->len);
+        int image = (r->pages || kind == XH_EDIT_META) && xh_external_is_image(&e, x->off, x->buf, x->len);
         if (image)
             note_image(r, x->buf, x->len);
         e.sure = !atomic_load_explicit(&r->elsewhere, memory_order_relaxed);
-        int found = image || r->pages          ? xh_external_anywhere(&e, x->off, x->buf, x->len)
-                    : kind == XH_REMOTE_HEADER ? xh_external_in_header(&e, x->off, x->buf, x->len)
-                                               : 0;
+        int found = image || r->pages        ? xh_external_anywhere(&e, x->off, x->buf, x->len)
+                    : kind == XH_EDIT_HEADER ? xh_external_in_header(&e, x->off, x->buf, x->len)
+                                             : 0;
         if (found == XH_EXTERNAL_UNTOLD)
             return xh_err_set(
                 err, XH_E_ACCES, 0,
@@ -623,7 +620,7 @@ static int refuse_unsigned(struct xh_remote *r, const struct xh_extent *x, size_
     const char *call = xh_h5_entry_name(r->h5);
     if (!*call || strncmp(call, "H5Fis_", 6) == 0)
         return 0;
-    if (first.len && read_extents(r, XH_REMOTE_META, &first, 1, &ignored))
+    if (first.len && read_extents(r, XH_EDIT_META, &first, 1, &ignored))
         return 0;
     int rc = xh_err_set(err, XH_E_INVAL, 0, "file signature not found: %.300s is no HDF5 file: %s", r->shown,
                         xh_unsigned_what(head, (size_t)first.len, size));
@@ -633,14 +630,15 @@ static int refuse_unsigned(struct xh_remote *r, const struct xh_extent *x, size_
     return rc;
 }
 
-static int read_inside(struct xh_remote *r, int raw, const struct xh_extent *ext, size_t k, struct xh_err *err)
+static int read_inside(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_extent *ext, size_t k,
+                       struct xh_err *err)
 {
     if (r->named && still_fails(r, err))
         return err->code;
     uint64_t began_ns = r->named ? xh_now_ns() : 0;
-    int rc = read_extents(r, raw, ext, k, err), came = rc == 0;
-    if (came && !r->local_sources && (raw != XH_REMOTE_RAW || r->pages))
-        rc = refuse_external(r, raw, ext, k, err);
+    int rc = read_extents(r, kind, ext, k, err), came = rc == 0;
+    if (came && !r->local_sources && (kind != XH_EDIT_RAW || r->pages))
+        rc = refuse_external(r, kind, ext, k, err);
     if (r->named)
         remember(r, rc, err, began_ns, came);
     return rc;
@@ -648,10 +646,10 @@ static int read_inside(struct xh_remote *r, int raw, const struct xh_extent *ext
 
 /* A read of a file that is written has failed with |err|. HDF5 may drop what it was to write: then nothing is sent. Raw
  * data is read for the program itself. */
-static void doubt(struct xh_remote *r, int raw, const struct xh_err *err)
+static void doubt(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_err *err)
 {
     char call[64], why[512];
-    if (!r->edit || raw == XH_REMOTE_RAW || !xh_lost_by_read(r->h5, call, sizeof call))
+    if (!r->edit || kind == XH_EDIT_RAW || !xh_lost_by_read(r->h5, call, sizeof call))
         return;
     snprintf(why, sizeof why,
              "a read failed in %s (%.160s). What HDF5 was to write then may be lost, so the file is not sent. Do it "
@@ -660,7 +658,7 @@ static void doubt(struct xh_remote *r, int raw, const struct xh_err *err)
     xh_edit_refuse(r->edit, why);
 }
 
-int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n)
+int xh_remote_readv(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_extent *p, size_t n)
 {
     uint64_t size = xh_remote_size(r);
     struct xh_extent few[16], *cut = NULL;
@@ -678,21 +676,21 @@ int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, siz
         k = inside(size, p, n, cut);
         ext = cut;
     }
-    xh_trace(XH_T_VFD, "read", "kind=%s pieces=%zu first=%llu+%zu", raw == XH_REMOTE_RAW ? "raw" : "meta", n,
+    xh_trace(XH_T_VFD, "read", "kind=%s pieces=%zu first=%llu+%zu", kind == XH_EDIT_RAW ? "raw" : "meta", n,
              n ? (unsigned long long)p[0].off : 0, n ? (size_t)p[0].len : 0);
-    int rc = k ? read_inside(r, raw, ext, k, &err) : 0;
+    int rc = k ? read_inside(r, kind, ext, k, &err) : 0;
     if (cut != few)
         free(cut);
     if (rc == 0 && r->places != XH_SEEK_OVER)
         rc = refuse_unsigned(r, p, n, &err);
     if (rc)
-        doubt(r, raw, &err);
+        doubt(r, kind, &err);
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
 
-int xh_remote_hit(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n)
+int xh_remote_hit(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_extent *p, size_t n)
 {
-    return r->file && !r->pages && raw == XH_REMOTE_RAW &&
+    return r->file && !r->pages && kind == XH_EDIT_RAW &&
            !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) && xh_cache_hit(r->file, XH_KIND_RAW, p, n);
 }
 

@@ -5,14 +5,11 @@
 
 #include <stddef.h>
 
-#include "../cache/base/err.h"
-#include "../cache/base/extent.h"
+#include "../cache/edit/edit.h"
 #include "h5bind.h"
 #include "local.h"
 
 struct xh_remote;
-struct xh_told; /* of cache.h */
-struct xh_stats; /* of stats.h */
 
 /* Returns 1 when |name| is a URL. A name that only contains a URL ("/cwd/https://…") is a path that does not exist, and
  * costs no request. */
@@ -82,7 +79,7 @@ int xh_remote_discard(struct xh_remote *r, int keep);
 
 /* Arguments and results as for the driver's callbacks. Writing fails for a file that is only read; truncating such a
  * file does nothing. */
-int xh_remote_write(struct xh_remote *r, int raw, uint64_t addr, size_t size, const void *buf);
+int xh_remote_write(struct xh_remote *r, enum xh_edit_kind kind, uint64_t addr, size_t size, const void *buf);
 int xh_remote_truncate(struct xh_remote *r, uint64_t eoa);
 
 /* Orders files, without network. Returns 0 for two files that are one version of one object, or one object of which one
@@ -95,18 +92,13 @@ void xh_remote_joined(struct xh_remote *a, struct xh_remote *b);
 
 uint64_t xh_remote_size(const struct xh_remote *r);
 
-/* Kinds of bytes: metadata, raw data, object headers (HDF5 reads these before it knows their length). The cache and
- * merges treat them differently. */
-enum { XH_REMOTE_META, XH_REMOTE_RAW, XH_REMOTE_HEADER };
-
-/* Reads |n| pieces in any order, all at once. Bytes behind the end of the file read as zeroes. |raw|: one of these
- * kinds.
- * Returns 0 or -1, error pushed. Blocks. */
-int xh_remote_readv(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n);
+/* Reads |n| pieces in any order, all at once. Bytes behind the end of the file read as zeroes. Returns 0 or -1, error
+ * pushed. Blocks. */
+int xh_remote_readv(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_extent *p, size_t n);
 
 /* Reads |n| pieces of data if all of them are in the shadow. For a part of a read whose last part xh_remote_readv gets.
  * Returns 1; or 0 with the buffers' contents undefined. Does not block on the network. */
-int xh_remote_hit(struct xh_remote *r, int raw, const struct xh_extent *p, size_t n);
+int xh_remote_hit(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_extent *p, size_t n);
 
 /* Returns 1 when the last read of a file that another file named failed, and sets |*err|. */
 int xh_remote_failed(struct xh_remote *r, struct xh_err *err);
