@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -16,6 +15,7 @@
 
 #include "../../cache/base/files.h"
 #include "../../cache/base/now.h"
+#include "report.h"
 #include "tool.h"
 
 #define OBJECTS_MOST 50000u
@@ -38,17 +38,6 @@ struct judge {
 
 /* ---- what is slow, and why ------------------------------------------------------------------ */
 
-__attribute__((format(printf, 3, 4))) static void add(char *to, size_t size, const char *fmt, ...)
-{
-    va_list ap;
-    size_t used = strlen(to);
-    va_start(ap, fmt);
-    used += (size_t)snprintf(to + used, size - used, "%s", used ? "; " : "");
-    if (used < size)
-        vsnprintf(to + used, size - used, fmt, ap);
-    va_end(ap);
-}
-
 static uint64_t elements(const struct xh_object *o)
 {
     uint64_t n = 1;
@@ -57,8 +46,8 @@ static uint64_t elements(const struct xh_object *o)
     return n;
 }
 
-#define WHAT(...) add(f->what, sizeof f->what, __VA_ARGS__)
-#define ADVICE(...) add(f->advice, sizeof f->advice, __VA_ARGS__)
+#define WHAT(...) xh_report_add(f->what, sizeof f->what, __VA_ARGS__)
+#define ADVICE(...) xh_report_add(f->advice, sizeof f->advice, __VA_ARGS__)
 
 /* Returns a shape for chunks of at least CHUNK_GOOD_BYTES, in h5repack's syntax. It is the shape of |o|'s chunks with
  * longer sides; the sides that vary fastest are made longer first. */

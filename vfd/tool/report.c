@@ -25,28 +25,15 @@ void xh_report_begin(struct xh_report *r, const char *url_shown, int json)
     }
 }
 
-static void add(char *to, size_t size, const char *fmt, va_list ap)
+void xh_report_add(char *to, size_t size, const char *fmt, ...)
 {
     char piece[1024], safe[1024];
     size_t used = strlen(to);
+    va_list ap;
+    va_start(ap, fmt);
     vsnprintf(piece, sizeof piece, fmt, ap);
+    va_end(ap);
     snprintf(to + used, size - used, "%s%s", used ? "; " : "", xh_tool_name(piece, safe, sizeof safe));
-}
-
-void xh_report_say(struct xh_report *r, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    add(r->text, sizeof r->text, fmt, ap);
-    va_end(ap);
-}
-
-void xh_report_advise(struct xh_report *r, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    add(r->advice, sizeof r->advice, fmt, ap);
-    va_end(ap);
 }
 
 static void note(struct xh_report *r, const char *name, json_t *value)

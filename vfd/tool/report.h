@@ -19,10 +19,12 @@ struct xh_report {
 void xh_report_begin(struct xh_report *r, const char *url_shown, int json);
 void xh_report_end(struct xh_report *r);
 
-/* Add to the current step. Text from a server is made safe to print. Pieces of text, and of advice, are joined by ";
- * ". */
-void xh_report_say(struct xh_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void xh_report_advise(struct xh_report *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Adds a piece to the text |to| of |size| bytes, made safe to print. Pieces are joined by "; ". */
+void xh_report_add(char *to, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Add to the current step. */
+#define xh_report_say(r, ...) xh_report_add((r)->text, sizeof (r)->text, __VA_ARGS__)
+#define xh_report_advise(r, ...) xh_report_add((r)->advice, sizeof (r)->advice, __VA_ARGS__)
 void xh_report_text(struct xh_report *r, const char *name, const char *value);
 void xh_report_number(struct xh_report *r, const char *name, double value);
 void xh_report_count(struct xh_report *r, const char *name, uint64_t value);
