@@ -8,6 +8,7 @@
 #include <openssl/ssl.h>
 
 #include "../../cache/base/letters.h"
+#include "../../cache/base/table.h"
 #include "../../cache/origin/client.h"
 #include "../../cache/origin/s3.h"
 #include "tool.h"
@@ -283,6 +284,16 @@ int xh_dial_follow(struct xh_dial *d, struct xh_url *named, const struct xh_ques
     }
     xh_url_unref(at);
     return rc;
+}
+
+int xh_body_keep(void *ctx, const uint8_t *p, size_t len)
+{
+    struct xh_body *b = ctx;
+    if (xh_grow(b->at, b->room, b->len + len))
+        return -1;
+    memcpy(b->at + b->len, p, len);
+    b->len += len;
+    return 0;
 }
 
 int xh_asker_begin(struct xh_asker *k, struct xh_url *u, const struct xh_options *o, struct xh_err *err)

@@ -76,6 +76,13 @@ int xh_dial_next(struct xh_dial *d, const struct xh_url *named, const struct xh_
 int xh_dial_follow(struct xh_dial *d, struct xh_url *named, const struct xh_question *q, struct xh_answer *out,
                    struct xh_err *err);
 
+/* A body that is kept. Owns: the caller frees |at|. xh_body_keep is |body| of a question, with such a |ctx|. */
+struct xh_body {
+    uint8_t *at;
+    size_t len, room;
+};
+int xh_body_keep(void *ctx, const uint8_t *p, size_t len);
+
 /* A URL, whom it is asked for, the connection, and the last answer. */
 struct xh_asker {
     struct xh_url *u;

@@ -11,20 +11,6 @@
 
 #define HEAD_BYTES (XH_PACKED_SKIPPABLE + XH_PACKED_HEADER) /* enough for both kinds of sidecar */
 
-struct head {
-    uint8_t bytes[HEAD_BYTES];
-    size_t len;
-};
-
-static int keep(void *ctx, const uint8_t *p, size_t len)
-{
-    struct head *h = ctx;
-    size_t room = sizeof h->bytes - h->len, n = len < room ? len : room;
-    memcpy(h->bytes + h->len, p, n);
-    h->len += n;
-    return n < len;
-}
-
 /* Sends |q| for the file's name with |suffix|, and follows redirects. |to|: another suffix, the target of a MOVE; or
  * NULL.
  * Returns 0, or -1 when there is no such name. */
@@ -53,11 +39,11 @@ static int ask_beside(struct doctor *d, const char *suffix, const char *to, cons
 /* ---- sidecars ------------------------------------------------------------------------------- */
 
 /* Reads what a sidecar's header says of its file. Returns NULL, or what is wrong with the header. */
-static const char *read_head(int image, const struct head *h, uint64_t *file_bytes, int64_t *mtime_s)
+static const char *read_head(int image, const struct xh_body *h, uint64_t *file_bytes, int64_t *mtime_s)
 {
     struct xh_metaimage_head m;
     struct xh_packed_head k;
-    const char *wrong = image ? xh_metaimage_head(h->bytes, h->len, &m) : xh_packed_head(h->bytes, h->len, &k);
+    const char *wrong = image ? xh_metaimage_head(h->at, h->len, &m) : xh_packed_head(h->at, h->len, &k);
     if (!wrong) {
         *file_bytes = image ? m.file_bytes : k.file_bytes;
         *mtime_s = image ? m.mtime_s : k.mtime_s;
@@ -65,25 +51,24 @@ static const char *read_head(int image, const struct head *h, uint64_t *file_byt
     return wrong;
 }
 
-/* Returns 1 when readers will use the sidecar. */
-static int look_beside(struct doctor *d, int image, const char *what, const char *name)
+static void look_beside(struct doctor *d, int image, const char *what, const char *name)
 {
     struct xh_report *r = &d->report;
     struct xh_answer a = {0};
-    struct head h = {.len = 0};
+    struct xh_body h = {0};
     char range[32], size[XH_SIZE_TEXT];
     snprintf(range, sizeof range, "bytes=0-%u", HEAD_BYTES - 1);
-    const struct xh_question q = {.range = range, .most_bytes = XH_WORDS_MOST_BYTES, .body = keep, .ctx = &h};
+    const struct xh_question q = {.range = range, .most_bytes = XH_WORDS_MOST_BYTES, .body = xh_body_keep, .ctx = &h};
     uint64_t file_bytes = 0;
     int64_t mtime_s = 0;
     if (ask_beside(d, image ? XH_METAIMAGE_SUFFIX : XH_PACKED_SUFFIX, NULL, &q, &a)) {
         xh_report_say(r, "%s: not looked for, the URL has a query", what);
-        return 0;
+        return;
     }
     if (a.reply.status != 206) {
         xh_report_say(r, a.reply.status == 404 ? "no %s" : "no %s (status %d)", what, a.reply.status);
         xh_report_text(r, name, "none");
-        return 0;
+        return;
     }
     const char *wrong = read_head(image, &h, &file_bytes, &mtime_s);
     int other = !wrong && (file_bytes != d->size || (d->date_s > 0 && mtime_s != d->date_s));
@@ -96,7 +81,7 @@ static int look_beside(struct doctor *d, int image, const char *what, const char
     if (wrong || other)
         xh_report_advise(r, "readers ask for it in vain and warn: its owner runs xhdf5 publish%s anew, or --remove",
                          image ? "" : " --body");
-    return !wrong && !other;
+    free(h.at);
 }
 
 enum xh_state xh_doctor_beside(struct doctor *d)

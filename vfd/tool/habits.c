@@ -18,6 +18,7 @@
 #define ASKED 7u
 #define SERVER_SLOW_MS 20.0
 #define MOST_BYTES (8u << 20)
+#define XML_BYTES 65536u
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
@@ -117,35 +118,17 @@ enum xh_state xh_doctor_ranges(struct doctor *d)
 
 /* ---- version -------------------------------------------------------------------------------- */
 
-struct xml {
-    char text[65536];
-    size_t len;
-};
-
-static int keep_xml(void *ctx, const uint8_t *p, size_t len)
-{
-    struct xml *x = ctx;
-    if (len > sizeof x->text - x->len)
-        return 1;
-    memcpy(x->text + x->len, p, len);
-    x->len += len;
-    return 0;
-}
-
 /* Asks for the date with PROPFIND, when the reply to GET has no version. Returns 1 and sets |date|. */
 static int ask_date(struct doctor *d, char *date, size_t size)
 {
-    struct xml *x = calloc(1, sizeof *x);
+    struct xh_body x = {0};
     struct xh_answer a;
     uint64_t length;
-    const struct xh_question q = {.method = "PROPFIND", .most_bytes = sizeof x->text, .body = keep_xml, .ctx = x};
-    int found = 0;
-    if (x) {
-        xh_dial_ask(d->dial, d->at, &q, &a);
-        found = a.end == XH_NET_OK && a.reply.status == 207 &&
-                xh_propfind_parse((struct xh_xml){x->text, x->len}, date, size, &length) && length == d->size;
-    }
-    free(x);
+    const struct xh_question q = {.method = "PROPFIND", .most_bytes = XML_BYTES, .body = xh_body_keep, .ctx = &x};
+    xh_dial_ask(d->dial, d->at, &q, &a);
+    int found = a.end == XH_NET_OK && a.reply.status == 207 && x.len &&
+                xh_propfind_parse((struct xh_xml){(char *)x.at, x.len}, date, size, &length) && length == d->size;
+    free(x.at);
     return found;
 }
 

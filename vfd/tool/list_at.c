@@ -13,33 +13,16 @@
 #define NAMES_MOST      1000000u /* if its parts are longer than Amazon's */
 #define LOOKS_AT_ONCE   8u
 
-struct body {
-    char *text;
-    size_t len;
-};
-
-static int take(void *ctx, const uint8_t *p, size_t len)
-{
-    struct body *b = ctx;
-    char *more = len <= XH_LISTING_MOST_BYTES - b->len ? realloc(b->text, b->len + len) : NULL;
-    if (!more)
-        return -1;
-    memcpy(more + b->len, p, len);
-    b->text = more;
-    b->len += len;
-    return 0;
-}
-
 /* ---- requests */
 
 struct asker {
     struct xh_asker by;
-    struct body b;
+    struct xh_body b;
 };
 
 static void asker_free(struct asker *k)
 {
-    free(k->b.text);
+    free(k->b.at);
     xh_asker_end(&k->by);
 }
 
@@ -59,8 +42,8 @@ static int ask(struct asker *k, struct xh_url *from, const struct xh_question *q
 /* Asks |method| for a listing at |u|. */
 static int ask_listing(struct asker *k, struct xh_url *u, const char *method, struct xh_err *err)
 {
-    const struct xh_question q = {
-        .method = method, .depth = 1, .whole = 1, .most_bytes = XH_LISTING_MOST_BYTES, .body = take, .ctx = &k->b};
+    const struct xh_question q = {.method = method, .depth = 1, .whole = 1, .most_bytes = XH_LISTING_MOST_BYTES,
+                                  .body = xh_body_keep, .ctx = &k->b};
     return ask(k, u, &q, err);
 }
 
@@ -101,7 +84,7 @@ static int list_s3(const char *url, unsigned parts, const struct xh_options *o, 
             rc = xh_asker_begin(&k.by, xh_url_ref(at), o, err);
         rc = rc ? rc : ask_listing(&k, at, NULL, err);
         xh_url_unref(at);
-        if (rc == 0 && (!came(&k, 200) || xh_listing_s3(k.b.text, k.b.len, xh_s3_prefix(url), out, token) != 0))
+        if (rc == 0 && (!came(&k, 200) || xh_listing_s3((char *)k.b.at, k.b.len, xh_s3_prefix(url), out, token) != 0))
             rc = fault(&k, err);
         part++;
     } while (rc == 0 && token[0] && part < parts && out->n <= NAMES_MOST);
@@ -139,10 +122,10 @@ static int list_http(const char *url, const struct xh_options *o, struct xh_entr
     int rc = xh_caller_url(url, o, &u, err);
     rc = rc ? rc : xh_asker_begin(&k.by, u, o, err);
     rc = rc ? rc : ask_listing(&k, u, "PROPFIND", err);
-    if (rc == 0 && !(came(&k, 207) && xh_listing_propfind(k.b.text, k.b.len, u->text, out) == 0)) {
+    if (rc == 0 && !(came(&k, 207) && xh_listing_propfind((char *)k.b.at, k.b.len, u->text, out) == 0)) {
         rc = ask_listing(&k, u, NULL, err);
-        if (rc == 0 && !(came(&k, 200) && (xh_listing_json(k.b.text, k.b.len, out) == 0 ||
-                                           xh_listing_page(k.b.text, k.b.len, out) == 0)))
+        if (rc == 0 && !(came(&k, 200) && (xh_listing_json((char *)k.b.at, k.b.len, out) == 0 ||
+                                           xh_listing_page((char *)k.b.at, k.b.len, out) == 0)))
             rc = fault(&k, err);
     }
     asker_free(&k);
