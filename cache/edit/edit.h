@@ -86,16 +86,9 @@ int xh_edit_close(struct xh_edit *e, struct xh_err *err);
 
 struct xh_left {
     const char *id;
-    enum {
-        XH_LEFT_BUSY,     /* a process has it open: nothing else is known */
-        XH_LEFT_UNKNOWN,  /* its record cannot be read */
-        XH_LEFT_OPENED,   /* it was never closed nor flushed: there is no file */
-        XH_LEFT_FLUSHED,  /* it was never closed; "export" makes a file of what was flushed */
-        XH_LEFT_CLOSED,   /* it is to be sent */
-        XH_LEFT_WITHHELD, /* its program did not want it sent; "retry" sends it */
-        XH_LEFT_CONFLICT, /* it would undo others' changes: "export" makes a file of it; it is never sent */
-        XH_LEFT_BROKEN,   /* a write was lost: there is no file */
-    } state;
+    const char *state; /* in words: docs/writing.md has them */
+    int is_whole;      /* "export" makes a file of it */
+    int is_to_be_sent; /* else a retry has to name it, if it may be sent at all */
     const char *url, *why;
     uint64_t size, written_bytes;
     long long since_s; /* seconds since 1970; 0: not known */

@@ -30,9 +30,11 @@ static int visit_one(void *ctx, const struct xh_overlay *v, int busy)
                         .size = v->size,
                         .written_bytes = v->dirty.bytes,
                         .since_s = v->since_s};
-    l.state = busy ? XH_LEFT_BUSY : !v->readable ? XH_LEFT_UNKNOWN : v->broken ? XH_LEFT_BROKEN
-            : v->state == XH_OVERLAY_OPENED ? XH_LEFT_OPENED : v->state == XH_OVERLAY_FLUSHED ? XH_LEFT_FLUSHED
-            : v->behind ? XH_LEFT_CONFLICT : v->state == XH_OVERLAY_WITHHELD ? XH_LEFT_WITHHELD : XH_LEFT_CLOSED;
+    l.state = busy ? "open in a program" : !v->readable ? "not readable" : v->broken ? "a write failed"
+            : v->state == XH_OVERLAY_OPENED ? "never closed" : v->state == XH_OVERLAY_FLUSHED ? "flushed"
+            : v->behind ? "conflict" : v->state == XH_OVERLAY_WITHHELD ? "withheld" : "to be sent";
+    l.is_whole = !busy && v->readable && !v->broken && v->state != XH_OVERLAY_OPENED;
+    l.is_to_be_sent = l.is_whole && v->state == XH_OVERLAY_CLOSED && !v->behind;
     return to->visit(to->ctx, &l);
 }
 

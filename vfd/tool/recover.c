@@ -41,15 +41,6 @@ struct listing {
     unsigned n;
 };
 
-static const char *state_of(const struct xh_left *l)
-{
-    static const char *const words[] = {[XH_LEFT_BUSY] = "open in a program", [XH_LEFT_UNKNOWN] = "not readable",
-                                        [XH_LEFT_OPENED] = "never closed", [XH_LEFT_FLUSHED] = "flushed",
-                                        [XH_LEFT_CLOSED] = "to be sent", [XH_LEFT_WITHHELD] = "withheld",
-                                        [XH_LEFT_CONFLICT] = "conflict", [XH_LEFT_BROKEN] = "a write failed"};
-    return words[l->state];
-}
-
 static void date_of(long long s, char *out, size_t size)
 {
     time_t t = (time_t)s;
@@ -61,12 +52,10 @@ static void date_of(long long s, char *out, size_t size)
 static int list_one(void *ctx, const struct xh_left *l)
 {
     struct listing *to = ctx;
-    int whole = l->state == XH_LEFT_FLUSHED || l->state == XH_LEFT_CLOSED || l->state == XH_LEFT_WITHHELD ||
-                l->state == XH_LEFT_CONFLICT;
     char size[XH_SIZE_TEXT], written[XH_SIZE_TEXT], url[1024], why[700], date[32];
     if (to->json) {
         xh_json_print(to->n++ ? ",\n " : "\n ",
-                      json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:I}", "id", xh_json_text(l->id), "state", state_of(l),
+                      json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:I}", "id", xh_json_text(l->id), "state", l->state,
                                 "url", xh_json_text(l->url ? xh_url_shown(l->url, url, sizeof url) : NULL), "why",
                                 xh_json_text(l->why && *l->why ? l->why : NULL), "size", (json_int_t)l->size,
                                 "written_bytes", (json_int_t)l->written_bytes, "since", (json_int_t)l->since_s));
@@ -75,8 +64,8 @@ static int list_one(void *ctx, const struct xh_left *l)
     if (to->n++ == 0)
         printf("%-16s %-19s %11s %11s  %-17s  %s\n", "ID", "SINCE", "SIZE", "WRITTEN", "STATE", "URL");
     date_of(l->since_s, date, sizeof date);
-    printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, whole ? xh_size_text(l->size, size) : "-",
-           whole ? xh_size_text(l->written_bytes, written) : "-", state_of(l),
+    printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, l->is_whole ? xh_size_text(l->size, size) : "-",
+           l->is_whole ? xh_size_text(l->written_bytes, written) : "-", l->state,
            l->url ? xh_url_shown(l->url, url, sizeof url) : "-");
     if (l->why && *l->why)
         printf("                 %s\n", xh_tool_name(l->why, why, sizeof why));
@@ -116,7 +105,7 @@ struct ids {
 static int collect(void *ctx, const struct xh_left *l)
 {
     struct ids *ids = ctx;
-    if (l->state != XH_LEFT_CLOSED)
+    if (!l->is_to_be_sent)
         return 0;
     if (xh_grow(ids->at, ids->room, ids->n + 1))
         return 1;
