@@ -132,22 +132,19 @@ int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
         return 0;
     snprintf(v->why, sizeof v->why, "the program withdrew it, or left it by an exception");
     int rc = xh_edit_save(e, XH_OVERLAY_WITHHELD, &why);
+    xh_err_set(err, rc, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. ",
+               xh_dav_shown(e->dav));
+    char *more = err->text + strlen(err->text);
+    size_t room = sizeof err->text - strlen(err->text);
     if (rc)
-        xh_err_set(err, rc, 0,
-                   "%.200s: it is not sent, as the program withdrew it, or left it by an exception. "
-                   "What was written was NOT saved: %.200s",
-                   xh_dav_shown(e->dav), why.text);
+        snprintf(more, room, "What was written was NOT saved: %.180s", why.text);
     else if (v->broken || v->behind)
-        xh_err_set(err, 0, 0,
-                   "%.200s: it is not sent, as the program withdrew it, or left it by an exception. "
-                   "It could not have been sent, %s: \"xhdf5 recover drop %s\" removes what was written",
-                   xh_dav_shown(e->dav),
-                   v->broken ? "as a write had failed" : "as somebody else had changed the same data", v->id);
+        snprintf(more, room, "It could not have been sent, %s: \"xhdf5 recover drop %s\" removes what was written",
+                 v->broken ? "as a write had failed" : "as somebody else had changed the same data", v->id);
     else
-        xh_err_set(err, 0, 0,
-                   "%.200s: it is not sent, as the program withdrew it, or left it by an exception. What was written "
-                   "is kept: \"xhdf5 recover retry %s\" sends it, \"xhdf5 recover drop %s\" removes it%s",
-                   xh_dav_shown(e->dav), v->id, v->id, unsafe(v, 1, doubt, sizeof doubt));
+        snprintf(more, room,
+                 "What was written is kept: \"xhdf5 recover retry %s\" sends it, \"xhdf5 recover drop %s\" removes "
+                 "it%s", v->id, v->id, unsafe(v, 1, doubt, sizeof doubt));
     return rc == 0;
 }
 

@@ -59,8 +59,7 @@ static uint32_t checksum(const unsigned char *p, size_t n)
 
 static int is_super(const unsigned char *p, size_t n)
 {
-    static const unsigned char signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    return n >= OLD_FLAGS_AT + 4 && memcmp(p, signature, sizeof signature) == 0;
+    return n >= OLD_FLAGS_AT + 4 && xh_hdf5_is_signed(p);
 }
 
 /* If |p| begins with a superblock, clears the flags that a writer has it open. Returns the superblock's length, or
