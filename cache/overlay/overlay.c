@@ -117,7 +117,8 @@ static uint64_t budget_of(const struct xh_options *o, int dir)
     return fstatvfs(dir, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize / 2 : UINT64_MAX;
 }
 
-static void release(struct xh_overlay *v)
+/* In a child, closing a copy of a descriptor leaves the parent's lock alone. */
+void xh_overlay_forsake(struct xh_overlay *v)
 {
     int fds[] = {v->dir, v->data, v->base, v->alive};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
@@ -187,12 +188,7 @@ void xh_overlay_close(struct xh_overlay *v, int keep)
         remove_files(v);
     if (v->alive >= 0)
         flock(v->alive, LOCK_UN); /* a forked child may still have the description */
-    release(v);
-}
-
-void xh_overlay_forsake(struct xh_overlay *v)
-{
-    release(v); /* closing a copy of a descriptor leaves the parent's lock alone */
+    xh_overlay_forsake(v);
 }
 
 /* ---- bytes */
@@ -488,7 +484,7 @@ static int open_one(int at, const char *top, const char *name, struct xh_overlay
     } else if (rc == XH_E_SYS && clear_rubble(v)) {
         rc = xh_err_set(err, XH_E_NOENT, 0, "%s was being removed", v->id);
     }
-    release(v);
+    xh_overlay_forsake(v);
     return rc;
 }
 
@@ -547,7 +543,7 @@ int xh_overlay_each(const struct xh_options *o, xh_overlay_visit *visit, void *c
         snprintf(stranger.id, sizeof stranger.id, "%.16s", e->d_name);
         stop = visit(ctx, rc ? &stranger : v, rc == XH_E_INVAL);
         if (v)
-            release(v);
+            xh_overlay_forsake(v);
     }
     if (d)
         closedir(d);

@@ -102,7 +102,7 @@ void xh_overlay_clear(struct xh_overlay *v);
 /* Closes |v|. |keep|: the files stay for recovery; else they are removed. |v| may be NULL. */
 void xh_overlay_close(struct xh_overlay *v, int keep);
 
-/* Closes |v| in a forked child: files and lock stay the parent's. */
+/* Closes |v| and lets its files be. In a forked child the lock stays the parent's. */
 void xh_overlay_forsake(struct xh_overlay *v);
 
 /* xh_overlay_each calls |visit| for each overlay, until it returns other than 0. |busy|: a process has it open.
