@@ -1,14 +1,9 @@
 /* The image of a local file that is being written: bytes that are held back until a flush, and bytes that were read.
+ * docs/local-shadow.md says what is held back, and what is written again to join two writes.
  *
  * The image consists of blocks of 64 KiB in this process's memory. Each byte has a state: absent (only the file has
- * it), clean (equal to the file's), raw or metadata (written, and not yet in the file). Written bytes are written back.
- * Clean bytes may be written again to join two writes into one, but only where no other process can have changed them:
- * behind the settled end (the file's end after the last complete write-back), and anywhere under an exclusive lock that
- * the file system granted. The image is process memory, not a tmpfs file: no other process may see the bytes before
- * they are in the file.
- *
- * When a superblock says that readers follow the writer (SWMR), all bytes are written back, and from then on nothing is
- * held back.
+ * it), clean (equal to the file's), raw or metadata (written, and not yet in the file). The settled end is the file's
+ * end after the last complete write-back.
  *
  * Order of writing back:
  *  1. all bytes behind the settled end: nothing in the file refers to them yet;
@@ -16,9 +11,7 @@
  *  3. raw data before the settled end;
  *  4. metadata before the settled end;
  *  5. the superblock. (Its mark that the file is being written goes to the file at once, when HDF5 sets it.)
- * Each step ascends, and joins neighbours in one system call. If the process is killed before step 3, the file's former
- * bytes are unchanged. Steps 3 and 4 replace bytes that are in use, one after the other, as HDF5's own sec2 driver
- * does.
+ * Each step ascends, and joins neighbours in one system call.
  * When the dirty bytes behind the settled end reach a quarter of the budget, they are written as in step 1 already.
  * When the image exceeds the budget, clean blocks are dropped. When that is not enough, all is written back; HDF5 too
  * may evict metadata at any time.
