@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "copies.h"
-#include "copies.h"
 #include "driver.h"
 #include "elink.h"
 #include "fapl.h"
