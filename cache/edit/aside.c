@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/thread.h"
+
 int xh_edit_side(struct xh_edit *e, struct xh_err *err)
 {
     int rc = e->side ? 0 : xh_dav_open(e->url, &e->opt, &e->side, err);
@@ -29,13 +30,13 @@ void xh_aside_begin(struct xh_aside *s)
     s->began = xh_thread_start(&s->thread, run_aside, s) == 0;
 }
 
-int xh_aside_end(struct xh_aside *s, struct xh_err *err)
+int xh_aside_end(struct xh_aside *s, int rc, struct xh_err *err)
 {
     if (s->began)
         pthread_join(s->thread, NULL);
     else if ((s->rc = xh_edit_side(s->e, &s->err)) == 0)
         s->rc = s->run(s);
-    if (s->rc)
+    if (rc == 0 && s->rc)
         *err = s->err;
-    return s->rc;
+    return rc ? rc : s->rc;
 }

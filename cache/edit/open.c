@@ -67,7 +67,7 @@ static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *er
     struct xh_err ignored;
     xh_aside_begin(&hello);
     int rc = xh_dav_stat(e->dav, "", st, err);
-    if (xh_aside_end(&hello, &ignored) == 0 && rc == 0 && !xh_dav_is_warm(e->dav) && xh_dav_is_warm(e->side)) {
+    if (xh_aside_end(&hello, 0, &ignored) == 0 && rc == 0 && !xh_dav_is_warm(e->dav) && xh_dav_is_warm(e->side)) {
         struct xh_dav *warm = e->side;
         e->side = e->dav;
         e->dav = warm;

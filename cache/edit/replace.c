@@ -78,7 +78,7 @@ static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
     w->placed = UNKNOWN;
     if (known) {
         xh_aside_begin(&s);
-        known = s.began && xh_aside_end(&s, &ignored) == 0;
+        known = s.began && xh_aside_end(&s, 0, &ignored) == 0;
     /* the slow way, to put back another writer's file */
     } else if (xh_dav_move(e->dav, "", w->aside, 0, &ignored) == 0 &&
                xh_dav_move(e->dav, w->from, "", 0, &ignored) == 0) {

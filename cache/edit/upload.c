@@ -122,16 +122,6 @@ static int sign(struct xh_aside *s)
     return rc;
 }
 
-/* Ends |s|. Returns |rc|, or where that is 0 what |s| returned, with its error. */
-static int end_aside(struct xh_aside *s, int rc, struct xh_err *err)
-{
-    struct xh_err why;
-    if (xh_aside_end(s, &why) == 0 || rc)
-        return rc;
-    *err = why;
-    return s->rc;
-}
-
 static int look(struct xh_aside *s)
 {
     return xh_dav_stat(s->e->side, "", s->ctx, &s->err);
@@ -269,7 +259,7 @@ static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (rc == XH_E_INTR && e->side)
         xh_dav_give_up(e->side, 1);
     if (!a->old.there)
-        rc = end_aside(&owner, rc, err);
+        rc = xh_aside_end(&owner, rc, err);
     if (e->side)
         xh_dav_give_up(e->side, 0);
     if (!a->old.there && e->side)
@@ -338,7 +328,7 @@ static void end_quick(struct attempt *a)
 {
     struct xh_err ignored;
     if (a->quick_begun)
-        xh_aside_end(&a->quick, &ignored);
+        xh_aside_end(&a->quick, 0, &ignored);
     a->quick_begun = 0;
 }
 
@@ -351,7 +341,7 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     snprintf(data, sizeof data, XH_LOCK "%s", a->lock.data);
     xh_aside_begin(&old);
     int rc = xh_dav_stat(e->dav, data, &a->fresh, err);
-    rc = end_aside(&old, rc, err);
+    rc = xh_aside_end(&old, rc, err);
     rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
@@ -470,7 +460,7 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
         if (a.made && !leaves(rc))
             xh_turn_leave(&a.lock, a.moved);
         if (rc == 0) {
-            xh_aside_end(&back, err);
+            xh_aside_end(&back, 0, err);
             rc = judge_end(e, &a, err);
         }
         *fresh = a.fresh;
