@@ -127,25 +127,17 @@ static int look(struct xh_aside *s)
     return xh_dav_stat(s->e->side, "", s->ctx, &s->err);
 }
 
-/* Removes the old file that was put aside. */
-static int remove_old(struct xh_aside *s)
+/* The last step is done: removes the old file that was put aside, or asks what the server shows. If that is the new
+ * version, and the file is being closed, the overlay is cleared. */
+static int finish(struct xh_aside *s)
 {
     struct attempt *a = s->ctx;
     struct xh_err ignored;
-    xh_dav_delete(s->e->side, a->aside, &ignored);
+    if (a->aside[0])
+        xh_dav_delete(s->e->side, a->aside, &ignored);
+    else
+        a->looked = xh_dav_stat(s->e->side, "", &a->shown, &ignored) == 0;
     if (s->e->closing && a->looked && xh_dav_is_same(a->shown.validator, a->fresh.validator))
-        xh_overlay_clear(s->e->overlay);
-    return 0;
-}
-
-/* Asks what the server shows after the last step. If that is the new version, and the file is being closed, the
- * overlay is cleared. */
-static int look_back(struct xh_aside *s)
-{
-    struct attempt *a = s->ctx;
-    int rc = xh_dav_stat(s->e->side, "", &a->shown, &s->err);
-    a->looked = rc == 0;
-    if (rc == 0 && s->e->closing && xh_dav_is_same(a->shown.validator, a->fresh.validator))
         /* here, beside the removal of the lock: freeing a gigabyte of pages takes a while */
         xh_overlay_clear(s->e->overlay);
     return 0; /* the server has reported success; a failed question is no failure */
@@ -444,11 +436,9 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
     unsigned broken_off = 0;
     for (unsigned i = 0; i < ATTEMPTS_MOST; i++) {
         struct attempt a = {0};
-        struct xh_aside back = {.e = e, .ctx = &a, .run = look_back};
+        struct xh_aside back = {.e = e, .ctx = &a, .run = finish};
         int rc = attempt(e, &a, err);
         end_quick(&a);
-        if (a.aside[0])
-            back.run = remove_old;
         xh_trace(XH_T_VFD, "attempt", "url=%s number=%u rc=%d", xh_dav_shown(e->dav), i, rc);
         if (a.made && leaves(rc)) {
             xh_replace_name(a.aside, sizeof a.aside, a.lock.own, 'w');
