@@ -356,7 +356,7 @@ int xh_options_names(const char *text, const char *name)
     size_t len = strlen(name), n;
     for (; text && (n = part_length(text)) != UNCLOSED; text = text[n] ? text + n + 1 : NULL) {
         const char *key = text + strspn(text, white), *behind = key + len;
-        if (strncasecmp(key, name, len) == 0 && behind[strspn(behind, white)] == '=')
+        if (xh_strncasecmp(key, name, len) == 0 && behind[strspn(behind, white)] == '=')
             return 1;
     }
     return 0;

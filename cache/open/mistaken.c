@@ -107,7 +107,7 @@ static size_t server_length(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", digits[] = "0123456789";
     size_t n = 0, top = 0;
-    for (; isalnum((unsigned char)name[n]) || name[n] == '-' || (name[n] == '.' && n && name[n - 1] != '.'); n++)
+    for (; xh_isalnum(name[n]) || name[n] == '-' || (name[n] == '.' && n && name[n - 1] != '.'); n++)
         top = name[n] == '.' ? n + 1 : top;
     int is_named = top && n - top >= 2 && strspn(name + top, letters) == n - top;
     size_t port = n && name[n] == ':' ? strspn(name + n + 1, digits) : 0;
