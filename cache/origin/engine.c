@@ -159,7 +159,6 @@ static struct xh_thread *thread_new(unsigned index)
     if (!t)
         return NULL;
     t->index = index;
-    xh_ring_init(&t->free_exchanges);
     xh_ring_init(&t->inbox);
     xh_ring_init(&t->running);
     xh_ring_init(&t->delayed);

@@ -23,7 +23,6 @@ struct xh_thread {
     unsigned index;       /* constant */
     pthread_t pthread;    /* constant */
     struct xh_wire *wire; /* constant; used by its thread alone, but for xh_wire_wake */
-    struct xh_ring free_exchanges; /* of its thread alone: large, and wanted all the time */
     /* Under the lock: */
     struct xh_ring inbox;    /* BOUND requests, to be started */
     struct xh_ring running;  /* RUNNING requests */

@@ -11,7 +11,6 @@
 #include "origin.h"
 #include "proxy.h"
 #include "response.h"
-#include "ring.h"
 #include "session.h"
 #include "url.h"
 #include "wire.h"
@@ -132,7 +131,6 @@ struct xh_exchange {
     _Atomic uint64_t stands_ns; /* since when its reader takes no more, and no byte is expected; 0: it goes on. Written
                                  * by its thread alone; to others a hint that orders nothing */
     struct xh_lane *lane;  /* of the wire, from its start to its end */
-    struct xh_ring free_link; /* of the thread */
 };
 
 /* 1 when the reply of |x| is its proxy's word that our login is not good, and not the server's own 407. */

@@ -14,24 +14,11 @@
 
 #define IDLE_POLL_MS 60000
 
-static struct xh_exchange *exchange_new(struct xh_thread *t)
-{
-    struct xh_ring *first = xh_ring_take_first(&t->free_exchanges);
-    if (first)
-        return xh_ring_of(first, struct xh_exchange, free_link);
-    struct xh_exchange *x = calloc(1, sizeof *x);
-    if (x)
-        xh_ring_init(&x->free_link);
-    return x;
-}
-
 static void exchange_free(struct xh_exchange *x)
 {
     xh_url_unref(x->url);
     xh_token_unref(x->token);
-    x->url = NULL;
-    x->token = NULL;
-    xh_ring_put_first(&xh_engine_self()->free_exchanges, &x->free_link);
+    free(x);
 }
 
 /* Puts |r| into its queue, or fails its job. Lock held. */
@@ -129,7 +116,7 @@ static void start_bound(struct xh_thread *t)
     struct xh_ring *first;
     while ((first = t->inbox.next) != &t->inbox) {
         struct xh_request *r = xh_ring_of(first, struct xh_request, link), *rest = NULL;
-        struct xh_exchange *x = exchange_new(t);
+        struct xh_exchange *x = calloc(1, sizeof *x);
         if (!x) {
             struct xh_err err;
             struct xh_job *j = r->twin ? NULL : r->job; /* a twin stands for the slice alone from now on */

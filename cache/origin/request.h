@@ -105,8 +105,8 @@ void xh_request_weigh(struct xh_request *r, struct xh_limits *limits);
  * Lock held. */
 struct xh_url *xh_request_url(const struct xh_request *r);
 
-/* Decides what |r| asks for now of a server that bears |limits|, and fills |x|, but for |arrived|; slices off what does
- * not fit, which comes back in |*rest| as a NEW request of the job (or NULL). Lock held. */
+/* Decides what |r| asks for now of a server that bears |limits|, and fills |x|, all zero before, but for |arrived|;
+ * slices off what does not fit, which comes back in |*rest| as a NEW request of the job (or NULL). Lock held. */
 void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_limits *limits,
                         struct xh_request **rest);
 
