@@ -110,14 +110,14 @@ void xh_job_poison(struct xh_origin *o, const struct xh_err *err)
     }
 }
 
-int xh_job_probe(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p, void (*over)(struct xh_job *))
+struct xh_job *xh_job_probe(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p, void (*over)(struct xh_job *))
 {
     struct xh_job *j = calloc(1, sizeof *j);
     if (!j || xh_job_init(j, o, ask, NULL, p) != 0 || xh_job_queue(j) != 0) {
         free(j);
-        return XH_E_NOMEM;
+        return NULL;
     }
     j->over = over;
     xh_endpoint_dispatch(j->first_request.endpoint);
-    return 0;
+    return j;
 }

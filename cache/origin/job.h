@@ -25,7 +25,7 @@ void xh_job_retire(struct xh_request *r, struct xh_thread *t);
 /* From now on every transfer of |o| fails with |err|. Lock held. */
 void xh_job_poison(struct xh_origin *o, const struct xh_err *err);
 
-/* Queues a probe, whose end |over| tells, and starts it if it may start. Lock held. Returns 0 or XH_E_NOMEM. */
-int xh_job_probe(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p, void (*over)(struct xh_job *j));
+/* Queues a probe, whose end |over| tells, and starts it if it may start. Lock held. NULL: no memory. */
+struct xh_job *xh_job_probe(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p, void (*over)(struct xh_job *j));
 
 #endif

@@ -76,7 +76,7 @@ void xh_learn_check(struct xh_origin *o)
     struct xh_probe *p = calloc(1, sizeof *p);
     if (!p)
         return;
-    if (xh_job_probe(o, XH_ASK_STAT, p, revalidated) != 0) {
+    if (!xh_job_probe(o, XH_ASK_STAT, p, revalidated)) {
         free(p);
         return;
     }

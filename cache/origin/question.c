@@ -17,7 +17,8 @@
 /* A probe under way. Its opener waits for it or leaves it; if left, it frees itself when it is over. */
 struct xh_beside {
     struct xh_probe p;
-    struct xh_err err; /* under the lock, as the rest */
+    struct xh_job *job; /* until |p| is over */
+    struct xh_err err;  /* under the lock, as the rest */
     int left;
     char if_none_match[XH_HEADER_BYTES]; /* what |p|'s points to, as the opener may be gone */
 };
@@ -56,23 +57,11 @@ static struct xh_beside *beside_queue(struct xh_origin *o, enum xh_ask what, con
         b->p.if_none_match = b->if_none_match;
     }
     b->p.hasty = o->patience != NULL;
-    if (xh_job_probe(o, what, &b->p, beside_over) == 0)
+    b->job = xh_job_probe(o, what, &b->p, beside_over);
+    if (b->job)
         return b;
     free(b);
     return NULL;
-}
-
-/* Ends the probe |p|. Lock held. */
-static void end_probe(struct xh_origin *o, const struct xh_probe *p)
-{
-    struct xh_err err;
-    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it is no longer waited for", o->url->shown);
-    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
-        next = q->next;
-        struct xh_job *j = xh_ring_of(q, struct xh_job, in_origin);
-        if (j->probe == p)
-            xh_job_fail(j, &err);
-    }
 }
 
 /* Lock held. |cut|: what it asks for is not to come any more. */
@@ -85,8 +74,11 @@ static void beside_leave(struct xh_origin *o, struct xh_beside *b, int cut)
         return;
     }
     b->left = 1;
-    if (cut)
-        end_probe(o, &b->p);
+    if (!cut)
+        return;
+    struct xh_err err;
+    xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it is no longer waited for", o->url->shown);
+    xh_job_fail(b->job, &err);
 }
 
 int xh_question_ask(struct xh_origin *o, struct xh_question *q, enum xh_ask what, const struct xh_probe *like)
@@ -113,22 +105,17 @@ void xh_question_leave(struct xh_origin *o, struct xh_question *q)
     }
 }
 
-/* The request of |p|; NULL: it is over. Lock held. */
-static struct xh_request *request_of(const struct xh_origin *o, const struct xh_probe *p)
+/* The request of |b|; NULL: it is over. Lock held. */
+static struct xh_request *request_of(const struct xh_beside *b)
 {
-    for (const struct xh_ring *at = o->jobs.next; at != &o->jobs; at = at->next) {
-        struct xh_job *j = xh_ring_of(at, struct xh_job, in_origin);
-        if (j->probe == p)
-            return &j->first_request;
-    }
-    return NULL;
+    return b->p.over ? NULL : &b->job->first_request;
 }
 
-/* 1 while |p| waits for its time to be sent, or sent again: a pause that the server asked for is no answer that is
+/* 1 while |b| waits for its time to be sent, or sent again: a pause that the server asked for is no answer that is
  * stuck. Lock held. */
-static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
+static int is_paused(const struct xh_beside *b)
 {
-    const struct xh_request *r = request_of(o, p);
+    const struct xh_request *r = request_of(b);
     return r && (r->state == XH_REQ_DELAYED || (r->state == XH_REQ_QUEUED && xh_endpoint_is_held(r->endpoint)));
 }
 
@@ -136,7 +123,7 @@ static int is_paused(const struct xh_origin *o, const struct xh_probe *p)
  * place. Lock held. */
 static void ask_again(struct xh_origin *o, struct xh_question *q)
 {
-    struct xh_request *r = request_of(o, &q->tries[0]->p);
+    struct xh_request *r = request_of(q->tries[0]);
     int runs = r && r->state == XH_REQ_RUNNING;
     q->again = 1;
     xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
@@ -180,7 +167,7 @@ int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe
     struct xh_wait w = {0};
     const uint64_t stuck_ns = xh_hedge_stuck_ns(0); /* of a question no round trip is known yet */
     while (!(b = question_answer(q))) {
-        if (!q->again && is_paused(o, &q->tries[0]->p))
+        if (!q->again && is_paused(q->tries[0]))
             q->asked_ns = xh_now_ns();
         uint64_t waited = xh_now_ns() - q->asked_ns;
         unsigned ms = q->again ? 0 : (unsigned)(stuck_ns / 1000000u);
