@@ -77,11 +77,7 @@ static enum xh_youth youth_of(time_t changed, time_t now)
 
 void xh_dialect_learn(struct xh_dialect *d, const char *etag, const char *last_modified, time_t date)
 {
-    d->proof = XH_BY_SIZE;
-    d->value[0] = d->tag[0] = '\0';
-    d->youth = XH_OLD;
-    d->changed = -1;
-    d->no_match = 0;
+    xh_dialect_set_proof(d, XH_BY_SIZE, "");
     time_t changed = xh_http_date(last_modified);
     int told = changed != (time_t)-1 && date != (time_t)-1;
     if (xh_etag_is_strong(etag) && xh_dialect_set_proof(d, XH_BY_ETAG, etag)) {
