@@ -1,25 +1,6 @@
-/* One shadow as a process has it open, and what each file of the room does:
+/* One shadow as a process has it open. What each file of the room does is told by a table in docs/shadow.md.
  *
- *   objects.c         the objects of this process; fork
- *   directory.c       the directory of the shadows, and those of other layouts
- *   store.c           a shadow's file: create, check, lock
- *   claim.c           page states: claims, at once and for later
- *   page.c            page states: publish, read, wait
- *   page_state.c      one page state: reserved, changed
- *   vector.c          many small extents read at once
- *   owner.c           slots: which owners are alive
- *   sum.c             the checksum of a page's bytes
- *   guard.c           a file that shrinks under its mapping
- *   budget.c          how many bytes may be taken, and are taken
- *   evict.c           makes room, whole shadows first
- *   clock.c           which pages of one shadow are evicted
- *   hint.c            what was last known of a URL
- *   negative_cache.c  names that do not exist
- *   turn.c            the order of processes that want to do the same
- *   busy.c            how many processes fetch now
- *   image.c           all shadows seen from outside, for tools
- *
- * No other room includes this header, nor those of the files above; other rooms include only shadow.h and image.h. */
+ * No other room includes this header, nor those of the room's other files: they include only shadow.h and image.h. */
 #ifndef XH_SHADOW_IMPL_H
 #define XH_SHADOW_IMPL_H
 
