@@ -51,7 +51,7 @@ static const char *tls13_suites(void)
 
 void xh_handle_read_ahead(void *tls)
 {
-    if (!xh_libcurl_reads_all_records())
+    if (!xh_libcurl_is(XH_LIBCURL_READS_ALL_RECORDS))
         return;
     SSL_CTX_set_default_read_buffer_len(tls, TLS_BUFFER_BYTES);
     SSL_CTX_set_read_ahead(tls, 1);
@@ -319,7 +319,7 @@ enum xh_net xh_handle_net(int code)
     case CURLE_TOO_LARGE:
 #endif
         return XH_NET_BAD_HTTP;
-    case CURLE_OUT_OF_MEMORY: return xh_libcurl_tells_too_large() ? XH_NET_LOCAL : XH_NET_BAD_HTTP;
+    case CURLE_OUT_OF_MEMORY: return xh_libcurl_is(XH_LIBCURL_TELLS_TOO_LARGE) ? XH_NET_LOCAL : XH_NET_BAD_HTTP;
     case CURLE_FAILED_INIT:
     case CURLE_NOT_BUILT_IN: return XH_NET_LOCAL;
     default: return XH_NET_BROKEN;

@@ -12,11 +12,6 @@
 #define TEXT_OF(number)   #number
 #define TEXT(macro)       TEXT_OF(macro)
 #define OPENSSL_MAJOR     TEXT(OPENSSL_VERSION_MAJOR) "."
-#define READS_ALL_RECORDS 0x080a00u /* libcurl 8.10 */
-#define TELLS_TOO_LARGE   0x080600u
-#define LETS_HANDLES_GO   0x074d00u /* libcurl 7.77 */
-/* Before 7.88 a signature covered neither x-amz-content-sha256 nor the session token, without which S3 refuses it. */
-#define SIGNS_HEADERS 0x075800u
 
 #if LIBCURL_VERSION_NUM < 0x074c00
 #error "xhdf5 needs libcurl 7.76 or newer"
@@ -29,25 +24,15 @@ int xh_libcurl_has_our_openssl(void)
     return tls && strncmp(tls, ours, sizeof ours - 1) == 0;
 }
 
-int xh_libcurl_reads_all_records(void)
+int xh_libcurl_is(enum xh_libcurl_version least)
 {
-    return curl_version_info(CURLVERSION_NOW)->version_num >= READS_ALL_RECORDS;
-}
-
-int xh_libcurl_tells_too_large(void)
-{
-    return curl_version_info(CURLVERSION_NOW)->version_num >= TELLS_TOO_LARGE;
-}
-
-int xh_libcurl_lets_handles_go(void)
-{
-    return curl_version_info(CURLVERSION_NOW)->version_num >= LETS_HANDLES_GO;
+    return curl_version_info(CURLVERSION_NOW)->version_num >= (unsigned)least;
 }
 
 int xh_libcurl_signs(void)
 {
     CURL *e = curl_easy_init();
-    int signs = curl_version_info(CURLVERSION_NOW)->version_num >= SIGNS_HEADERS && e &&
+    int signs = xh_libcurl_is(XH_LIBCURL_SIGNS_HEADERS) && e &&
                 curl_easy_setopt(e, CURLOPT_AWS_SIGV4, "aws:amz:us-east-1:s3") == CURLE_OK;
     curl_easy_cleanup(e);
     return signs;

@@ -11,17 +11,20 @@
 /* 1 when curl's TLS is the OpenSSL of the headers here: it may be built with another library, or another version. */
 int xh_libcurl_has_our_openssl(void);
 
-/* 1 when curl reads on until there is nothing. Older ones stop at the end of a record, and wait for the socket, though
- * OpenSSL may have taken the next one from it already. */
-int xh_libcurl_reads_all_records(void);
-
-/* 1 when curl tells a header line that is too long (CURLE_TOO_LARGE) from a lack of memory. Older ones say
- * CURLE_OUT_OF_MEMORY of both. */
-int xh_libcurl_tells_too_large(void);
-
-/* 1 when a handle may be freed while a connection that it opened lives on. In 7.76 TLS still writes to the handle when
- * the server sends a session's ticket late (CVE-2021-22901); distributions have mended it, and that does not show. */
-int xh_libcurl_lets_handles_go(void);
+/* What libcurl does from some version on. */
+enum xh_libcurl_version {
+    /* Lets a handle be freed while a connection that it opened lives on. In 7.76 TLS still writes to it when the server
+     * sends a session's ticket late (CVE-2021-22901); distributions have mended it, and that does not show. */
+    XH_LIBCURL_LETS_HANDLES_GO = 0x074d00,
+    /* Signs x-amz-content-sha256 and the session token, without which S3 refuses a signature. */
+    XH_LIBCURL_SIGNS_HEADERS = 0x075800,
+    /* Tells a header line that is too long (CURLE_TOO_LARGE) from a lack of memory. Older ones call both the latter. */
+    XH_LIBCURL_TELLS_TOO_LARGE = 0x080600,
+    /* Reads on until there is nothing. Older ones stop at the end of a record, and wait for the socket, though OpenSSL
+     * may have taken the next one from it already. */
+    XH_LIBCURL_READS_ALL_RECORDS = 0x080a00,
+};
+int xh_libcurl_is(enum xh_libcurl_version least); /* 1 when this one does |least| */
 
 /* 1 when libcurl signs requests for S3. */
 int xh_libcurl_signs(void);

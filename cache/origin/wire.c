@@ -311,7 +311,7 @@ static void finish(struct xh_lane *l, enum xh_net net, int code)
     /* libcurl 8.14 forgets memory when it resolves again on such a handle, and keeps what it has made of an
      * authorisation for the host that it has not reached: the next request on the handle would carry it elsewhere.
      * Where a handle must stay, libcurl makes none: it does not sign there, and a login is a header of ours. */
-    if (unsent && xh_libcurl_lets_handles_go())
+    if (unsent && xh_libcurl_is(XH_LIBCURL_LETS_HANDLES_GO))
         lane_free(l);
     w->events->over(x, &out);
     xh_cookies_free(changes);
