@@ -213,7 +213,7 @@ int xh_control_opens_own(const struct xh_link *l, const struct xh_load *load, co
            (a->files - 1) * l->rtt_ns > before * (xh_link_opening_ns(l) + l->rtt_ns);
 }
 
-int xh_control_suits(const struct xh_lane *a, const struct xh_lane *b, const struct xh_asked *r, int streams)
+int xh_control_suits(const struct xh_choice *a, const struct xh_choice *b, const struct xh_asked *r, int streams)
 {
     int is_small = !r->stream && r->bytes <= SMALL_BYTES;
     if (streams && (a->grown > GROWN_TIMES * b->grown || b->grown > GROWN_TIMES * a->grown))
@@ -221,7 +221,7 @@ int xh_control_suits(const struct xh_lane *a, const struct xh_lane *b, const str
     return a->active < b->active;
 }
 
-int xh_control_is_too_young(const struct xh_lane *l, const struct xh_lane *best)
+int xh_control_is_too_young(const struct xh_choice *l, const struct xh_choice *best)
 {
     return YOUNG_TIMES * (XH_LINK_FIRST_BYTES + l->grown) < XH_LINK_FIRST_BYTES + best->grown;
 }

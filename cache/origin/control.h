@@ -100,7 +100,7 @@ int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *l
 
 /* One of the threads that a request may go to: how far its connections have come (xh_link_grown), and how many
  * requests it has. */
-struct xh_lane {
+struct xh_choice {
     double grown;
     unsigned active;
 };
@@ -112,11 +112,11 @@ int xh_control_opens_own(const struct xh_link *l, const struct xh_load *load, co
 
 /* 1 when |a| suits |r| better than |b|. Where |streams| run or wait, connections that have found their speed are for
  * them, and young ones for what is small; else the thread that has less to do is better. */
-int xh_control_suits(const struct xh_lane *a, const struct xh_lane *b, const struct xh_asked *r, int streams);
+int xh_control_suits(const struct xh_choice *a, const struct xh_choice *b, const struct xh_asked *r, int streams);
 
 /* 1 when a stream that can wait is not to begin with |l|: on a young connection it would keep its reader waiting, while
  * those of |best| will be free. */
-int xh_control_is_too_young(const struct xh_lane *l, const struct xh_lane *best);
+int xh_control_is_too_young(const struct xh_choice *l, const struct xh_choice *best);
 
 /* ---- streams */
 

@@ -296,17 +296,17 @@ static struct xh_thread *thread_for_stream(struct xh_origin *o)
     return xh_engine_thread(o->stream_thread % xh_engine_threads());
 }
 
-static struct xh_lane lane_of(const struct xh_endpoint *e, unsigned thread)
+static struct xh_choice lane_of(const struct xh_endpoint *e, unsigned thread)
 {
     unsigned sockets = atomic_load_explicit(&e->thread[thread].sockets, memory_order_relaxed);
-    return (struct xh_lane){xh_link_grown(e->thread[thread].brought, sockets), e->thread[thread].active};
+    return (struct xh_choice){xh_link_grown(e->thread[thread].brought, sockets), e->thread[thread].active};
 }
 
 /* The thread for |r|: one with an idle connection, else, if |open|, any. NULL: none. */
 static struct xh_thread *choose_thread(const struct xh_endpoint *e, const struct xh_request *r, int open)
 {
     struct xh_asked asked = asked_of(r);
-    struct xh_lane lane[XH_THREADS_MAX], grown = {0};
+    struct xh_choice lane[XH_THREADS_MAX], grown = {0};
     unsigned n = xh_engine_threads();
     struct xh_thread *best = NULL;
     int waits = waits_for_grown(e, r);

@@ -239,7 +239,7 @@ Test(control, round_trips_double_what_a_young_connection_brings)
 Test(control, young_connections_are_for_what_is_small_while_there_are_streams)
 {
     static const struct {
-        struct xh_lane a, b;
+        struct xh_choice a, b;
         struct xh_asked r;
         int streams, better;
     } table[] = {
@@ -254,11 +254,11 @@ Test(control, young_connections_are_for_what_is_small_while_there_are_streams)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         cr_assert_eq(xh_control_suits(&table[i].a, &table[i].b, &table[i].r, table[i].streams), table[i].better,
                      "row %zu", i);
-    const struct xh_lane young = {.grown = 0.4e6}, soon = {.grown = 0.5e6}, grown = {.grown = 4e6};
+    const struct xh_choice young = {.grown = 0.4e6}, soon = {.grown = 0.5e6}, grown = {.grown = 4e6};
     cr_assert(xh_control_is_too_young(&young, &grown) && !xh_control_is_too_young(&soon, &grown));
     cr_assert_not(xh_control_is_too_young(&young, &young));
     /* One that has brought nothing is no further behind one that has brought a little than a new one's first flight. */
-    const struct xh_lane nothing = {.grown = 0}, little = {.grown = 12e3}, more = {.grown = 120e3};
+    const struct xh_choice nothing = {.grown = 0}, little = {.grown = 12e3}, more = {.grown = 120e3};
     cr_assert(!xh_control_is_too_young(&nothing, &little) && xh_control_is_too_young(&nothing, &more));
 }
 
