@@ -14,14 +14,10 @@
  * is here is bounded by the room. */
 #define ROW_WINDOWS 2
 
-static void begin(struct xh_file *g, const struct xh_row *row, uint64_t after, uint64_t len)
-{
-    xh_sequence_begin(g, row, after, len);
-}
-
 static struct xh_row row_at(struct xh_file *f, const struct xh_extent *last)
 {
-    return (struct xh_row){.at = xh_layouts_dataset(f, (struct xh_range){last->off, last->len}), .begin = begin};
+    return (struct xh_row){.at = xh_layouts_dataset(f, (struct xh_range){last->off, last->len}),
+                           .begin = xh_sequence_begin};
 }
 
 static int saw_run(struct xh_file *f, const struct xh_seen *s)
