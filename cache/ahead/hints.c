@@ -7,6 +7,8 @@
 #include "base/table.h"
 #include "object.h"
 #include "schedule.h"
+#include "siblings.h"
+#include "stream/room.h"
 #include "stream/stage.h"
 #include "watch/timeline.h"
 #include "watch/trace.h"
@@ -28,6 +30,15 @@ void xh_hints_free(struct xh_hints *h)
 static uint64_t window(const struct xh_file *f)
 {
     return xh_policy_hint_window(xh_ahead_most(f));
+}
+
+uint64_t xh_guess_window(const struct xh_file *f)
+{
+    struct xh_window w = {.most = xh_ahead_most(f),
+                          .room = xh_room_share(f->opt.readahead_bytes),
+                          .hinted = atomic_load_explicit(&f->hints->ahead_bytes, memory_order_relaxed),
+                          .width = xh_siblings_width(f)};
+    return xh_policy_guess_window(&w);
 }
 
 /* ---- what is ahead. The lock is held. */

@@ -51,6 +51,9 @@ void xh_hints_free(struct xh_hints *h);
  * XH_HINTS_MAX wait, or without memory. Does not block on the network. */
 size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range *r, size_t n);
 
+/* Returns how far ahead of its reads |f|'s guesses may run now: hints come first. */
+uint64_t xh_guess_window(const struct xh_file *f);
+
 /* Returns 1 while hints wait, or are ahead of their read. An estimate where other threads read. */
 static inline int xh_hints_any(const struct xh_hints *h)
 {

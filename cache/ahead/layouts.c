@@ -6,11 +6,11 @@
 
 #include "object.h"
 #include "format/contiguous.h"
+#include "hints.h"
 #include "schedule.h"
 #include "source/here.h"
 #include "source/metadata_image.h"
 #include "stream/stream.h"
-#include "window.h"
 
 #define RANGES_AT_ONCE 256 /* of nodes ahead of a walk, of HDF5's usual 2 KiB, that is 512 KiB */
 #define NODES_AT_ONCE 16

@@ -6,7 +6,6 @@
 #include "layouts.h"
 #include "schedule.h"
 #include "siblings.h"
-#include "window.h"
 
 void xh_sequence_init(struct xh_sequence *s)
 {
