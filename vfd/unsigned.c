@@ -2,9 +2,9 @@
 #include "unsigned.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "../cache/base/hdf5.h"
+#include "../cache/base/letters.h"
 
 #define FIRST_PLACE 512u
 #define HTML                                                                                                          \
@@ -53,7 +53,7 @@ static const struct {
 
 static int is_same(const unsigned char *p, const char *text, size_t n)
 {
-    return strncasecmp((const char *)p, text, n) == 0;
+    return xh_strncasecmp((const char *)p, text, n) == 0;
 }
 
 static int holds(const unsigned char *p, size_t n, const char *text)
