@@ -2,7 +2,6 @@
 #ifndef XH_EDIT_IMPL_H
 #define XH_EDIT_IMPL_H
 
-#include <pthread.h>
 #include <sys/types.h>
 
 #include "base/progress.h"

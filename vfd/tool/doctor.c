@@ -1,6 +1,5 @@
 /* xhdf5 doctor: checks everything that reading a file at a URL depends on, in the order in which a read meets it. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../../cache/origin/wire.h"

@@ -20,7 +20,6 @@
 #include "../../cache/cache.h"
 #include "../../cache/base/files.h"
 #include "../../cache/base/sha256.h"
-#include "../../cache/base/progress.h"
 #include "tool.h"
 #include "whole.h"
 

@@ -1,7 +1,6 @@
 /* xhdf5 ls: what is in a file at a URL. */
 #include <getopt.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "json.h"
 #include "look.h"

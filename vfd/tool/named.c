@@ -1,7 +1,6 @@
 /* The files that a file names: see named.h. */
 #include "named.h"
 
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

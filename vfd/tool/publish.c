@@ -23,7 +23,6 @@
 #include "bake.h"
 #include "pack.h"
 #include "place.h"
-#include "../../cache/base/progress.h"
 #include "tool.h"
 
 #define WORKERS_MOST 16

@@ -2,7 +2,6 @@
 #include "report.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -7,7 +7,6 @@
 #include "../../cache/base/now.h"
 #include "json.h"
 #include "look.h"
-#include "../../cache/base/progress.h"
 #include "tool.h"
 
 static const char help[] =

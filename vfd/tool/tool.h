@@ -3,7 +3,6 @@
 #define XH_TOOL_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "../../cache/base/progress.h"
 #include "verbs.h"

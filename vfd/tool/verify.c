@@ -9,7 +9,6 @@
 
 #include "../../cache/cache.h"
 #include "../../cache/shadow/image.h"
-#include "../../cache/base/progress.h"
 #include "tool.h"
 
 #define BATCH_PAGES (XH_BATCH_BYTES / XH_PAGE_BYTES) /* of the shadow, and as much of the origin */

@@ -22,7 +22,6 @@
 #include "../../cache/shadow/image.h"
 #include "h5open.h"
 #include "json.h"
-#include "../../cache/base/progress.h"
 #include "survey.h"
 #include "tool.h"
 

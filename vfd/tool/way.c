@@ -2,7 +2,6 @@
 #include "exam.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../../cache/origin/login.h"

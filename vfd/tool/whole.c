@@ -3,9 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../../cache/base/files.h"
 #include "dial.h"
