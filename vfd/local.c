@@ -102,7 +102,7 @@ int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore
     memcpy(f->name, name, strlen(name) + 1);
     /* With SWMR, the writer and the readers use the file itself. */
     if (shadow && !(flags & (XH_ACC_SWMR_WRITE | XH_ACC_SWMR_READ)))
-        xh_localfs_open(fd, &st, name, (flags & XH_ACC_RDWR) != 0, shadow, &f->near);
+        f->near = xh_localfs_open(fd, &st, name, (flags & XH_ACC_RDWR) != 0, shadow);
     *out = f;
     return 0;
 err:

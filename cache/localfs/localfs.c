@@ -109,16 +109,15 @@ static struct xh_shadow *shadow_of(const struct stat *st, const char *path, cons
     return s;
 }
 
-int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing, const struct xh_options *o,
-                    struct xh_localfs **out)
+struct xh_localfs *xh_localfs_open(int fd, const struct stat *st, const char *path, int writing,
+                                   const struct xh_options *o)
 {
-    *out = NULL;
     if (!S_ISREG(st->st_mode) || is_quick(fd) || (!writing && st->st_size == 0) ||
         (writing && o->private_budget_bytes < HELD_LEAST_BYTES))
-        return 0;
+        return NULL;
     struct xh_localfs *n = calloc(1, sizeof *n);
     if (!n)
-        return 0;
+        return NULL;
     n->process = xh_process();
     n->size = (uint64_t)st->st_size;
     xh_read_around_begin(&n->reach, fd, n->size);
@@ -126,7 +125,7 @@ int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing
         xh_write_buffer_begin(&n->held, fd, n->size, o->private_budget_bytes);
     } else if (!(n->shadow = shadow_of(st, path, o))) {
         free(n);
-        return 0;
+        return NULL;
     }
     if ((n->account.on = o->stats != 0)) {
         n->account.opened_ns = xh_now_ns();
@@ -134,8 +133,7 @@ int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing
     }
     xh_trace_enable(o->log);
     xh_trace(XH_T_SHADOW, "near", "writing=%d private=%d", writing, n->shadow ? xh_shadow_private(n->shadow) != 0 : 1);
-    *out = n;
-    return 0;
+    return n;
 }
 
 /* Prints the account of a local file. */
@@ -198,14 +196,6 @@ static int read_plain(struct xh_localfs *n, uint64_t off, size_t len, void *buf)
     return 0;
 }
 
-/* Gives up the claimed ones of |count| pages from |first|. */
-static void give_up(struct xh_shadow *s, uint64_t first, size_t count, const uint8_t *mine)
-{
-    for (size_t i = 0; i < count; i++)
-        if (mine[i])
-            xh_shadow_abandon(s, first + i, 1);
-}
-
 /* Reads pages [first, first+count) from the file at once, from the first claimed one to the last, and publishes the
  * claimed ones. */
 static void bring(struct xh_localfs *n, uint64_t first, size_t count, const uint8_t *mine)
@@ -222,7 +212,9 @@ static void bring(struct xh_localfs *n, uint64_t first, size_t count, const uint
     char *buf = n->buf;
     ssize_t got = buf ? xh_read_around_file(&n->reach, off, len, buf) : -1;
     if (got != (ssize_t)len) { /* it failed, or the file has become shorter: read as if there were no shadow */
-        give_up(n->shadow, first, count, mine);
+        for (size_t i = from; i < to; i++)
+            if (mine[i])
+                xh_shadow_abandon(n->shadow, first + i, 1);
         return;
     }
     xh_read_around_learn(&n->reach);

@@ -19,11 +19,11 @@ struct stat;
 
 /* Starts the local shadow of an open file. |fd| is the open file |path|; |st| is the result of a recent fstat of it.
  * |writing|: the file may be written.
- * Returns 0 always. Sets |*out|, or sets it to NULL where there is nothing to gain: no regular file, tmpfs, an empty
- * file that is only read, a file to be written on a local disk, too small a budget, or no memory. Then the caller
- * works without it. Owns: the caller closes |*out| before it closes |fd|. */
-int xh_localfs_open(int fd, const struct stat *st, const char *path, int writing, const struct xh_options *o,
-                    struct xh_localfs **out);
+ * Returns NULL where there is nothing to gain: no regular file, tmpfs, an empty file that is only read, a file to be
+ * written on a local disk, too small a budget, or no memory. Then the caller works without it. Owns: the caller closes
+ * it before it closes |fd|. */
+struct xh_localfs *xh_localfs_open(int fd, const struct stat *st, const char *path, int writing,
+                                   const struct xh_options *o);
 
 /* Frees |n|. The caller flushes first (xh_localfs_flush): bytes that are not written back are lost. */
 void xh_localfs_close(struct xh_localfs *n);
