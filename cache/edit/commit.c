@@ -70,15 +70,6 @@ static int open_below(struct xh_edit *e, struct xh_err *err)
                       xh_dav_shown(e->dav));
 }
 
-/* Continues with the new version. Returns 0 or a negative code. */
-static int reopen(struct xh_edit *e, struct xh_err *err)
-{
-    int rc = open_below(e, err);
-    if (rc == 0)
-        e->overlay->base_limit = e->overlay->size; /* bytes in neither set are zero there too */
-    return rc;
-}
-
 /* Opens the version below, which could not be opened behind the last commit. A version that is gone is left to the
  * merge. Returns 0 or a negative code. */
 static int have_below(struct xh_edit *e, struct xh_err *err)
@@ -114,7 +105,10 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
         return 0;
     if (rc)
         close_below(e); /* it is no longer what is below */
-    return rc ? rc : reopen(e, err);
+    rc = rc ? rc : open_below(e, err);
+    if (rc == 0)
+        v->base_limit = v->size; /* bytes in neither set are zero there too */
+    return rc;
 }
 
 /* Notes that the file is to be sent, and sends it. */
