@@ -259,16 +259,14 @@ int xh_listing_page(const char *html, size_t len, struct xh_entries *out)
         const char *stop = memchr(p, '"', (size_t)(end - p));
         if (!stop)
             return 0;
-        size_t n = (size_t)(stop - p), name = n && p[n - 1] == '/' ? n - 1 : n;
         /* "?C=N;O=D" sorts, "/" and "https:" lead elsewhere; nginx writes "./" before names with a colon */
-        if (name > 2 && memcmp(p, "./", 2) == 0 && !memchr(p + 2, '/', name - 2)) {
-            if (add_last((struct xh_xml){p + 2, n - 2}, (struct xh_entry){0}, out) != 0)
-                return -1;
-        } else if (name && !memchr(p, '/', name) && !memchr(p, '?', name) && !memchr(p, '#', name) &&
-                   !memchr(p, ':', name)) {
-            if (add_last((struct xh_xml){p, n}, (struct xh_entry){0}, out) != 0)
-                return -1;
-        }
+        int plain = stop - p > 2 && memcmp(p, "./", 2) == 0;
+        p += plain ? 2 : 0;
+        size_t n = (size_t)(stop - p), name = n && p[n - 1] == '/' ? n - 1 : n;
+        int here = name && !memchr(p, '/', name) &&
+                   (plain || (!memchr(p, '?', name) && !memchr(p, '#', name) && !memchr(p, ':', name)));
+        if (here && add_last((struct xh_xml){p, n}, (struct xh_entry){0}, out) != 0)
+            return -1;
         p = stop;
     }
     return 0;
