@@ -20,10 +20,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../cache/base/extent.h"
 #include "../../cache/base/thread.h"
 
 #define THREADS_MOST 64u
-#define PAGE_BYTES   4096u
 #define NAME_VALID_S 1.0     /* for so long the kernel takes a name for granted; then it asks which version is there */
 #define ATTR_VALID_S 86400.0 /* a node's never change */
 #define READ_ONLY    0444u
@@ -148,7 +148,7 @@ static struct stat stat_of(const struct xh_tree_attr *a)
                          .st_nlink = a->directory ? 2 : 1,
                          .st_uid = geteuid(),
                          .st_gid = getegid(),
-                         .st_blksize = PAGE_BYTES};
+                         .st_blksize = XH_PAGE_BYTES};
 }
 
 static void on_init(void *userdata, struct fuse_conn_info *conn)
@@ -294,7 +294,7 @@ static void on_releasedir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info
 
 static void on_statfs(fuse_req_t req, fuse_ino_t node)
 {
-    const struct statvfs v = {.f_bsize = PAGE_BYTES, .f_frsize = PAGE_BYTES, .f_namemax = XH_ENTRY_NAME_BYTES};
+    const struct statvfs v = {.f_bsize = XH_PAGE_BYTES, .f_frsize = XH_PAGE_BYTES, .f_namemax = XH_ENTRY_NAME_BYTES};
     fuse_reply_statfs(req, &v);
 }
 

@@ -18,7 +18,6 @@
 #define ASKED 7u
 #define SERVER_SLOW_MS 20.0
 #define MOST_BYTES (8u << 20)
-#define XML_BYTES 65536u
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
@@ -124,7 +123,8 @@ static int ask_date(struct doctor *d, char *date, size_t size)
     struct xh_body x = {0};
     struct xh_answer a;
     uint64_t length;
-    const struct xh_question q = {.method = "PROPFIND", .most_bytes = XML_BYTES, .body = xh_body_keep, .ctx = &x};
+    const struct xh_question q = {
+        .method = "PROPFIND", .most_bytes = XH_WORDS_MOST_BYTES, .body = xh_body_keep, .ctx = &x};
     xh_dial_ask(d->dial, d->at, &q, &a);
     int found = a.end == XH_NET_OK && a.reply.status == 207 && x.len &&
                 xh_propfind_parse((struct xh_xml){(char *)x.at, x.len}, date, size, &length) && length == d->size;
@@ -261,7 +261,7 @@ enum xh_state xh_doctor_round_trip(struct doctor *d)
     double ms[ASKED];
     unsigned n = 0, opened = 0;
     for (unsigned i = 0; i < ASKED + 1; i++) { /* the first one is not counted: it may have to connect */
-        const struct xh_question q = {.range = "bytes=0-0", .most_bytes = 65536};
+        const struct xh_question q = {.range = "bytes=0-0", .most_bytes = XH_WORDS_MOST_BYTES};
         xh_dial_ask(d->dial, d->at, &q, &a);
         if (a.end != XH_NET_OK || a.reply.status != 206)
             break;
