@@ -35,11 +35,12 @@
 #define PIECES_MOST 256u         /* some for each connection; they are replaced in turn */
 #define REGION_BYTES (16u << 20) /* passed over as a whole */
 #define REGIONS 64u              /* that are remembered: more than a stream's connections are in at a time */
-#define REGION_NS 1000000000u    /* a slow link's region is not passed over for longer, as there may be room again */
 #define FULL_BYTES (MEMORY_BYTES / 4 * 3) /* from so much on that waits, regions that begin are passed over */
 #define FREE_BYTES (MEMORY_BYTES / 4)     /* until it is so much */
 #define BUSY_MS 100              /* a page that another process writes for longer counts as passed over */
-#define STALE_NS 1000000000u     /* after so long without more bytes an open block is written as it is */
+/* After so long without more bytes an open block is written as it is; and a slow link's region is not passed over for
+ * longer, as there may be room again. */
+#define STALE_NS 1000000000u
 
 struct block {
     struct block *next, *prev;
@@ -251,7 +252,7 @@ static int is_passed(const struct xh_disk *d, uint64_t off)
     struct region *r = &regions[(index + (uintptr_t)d / sizeof *d) % REGIONS]; /* files begin at different places */
     if (r->d != d || r->index != index || now >= r->until_ns) {
         full = held_bytes > (full ? FREE_BYTES : FULL_BYTES);
-        *r = (struct region){d, index, now + REGION_NS, full};
+        *r = (struct region){d, index, now + STALE_NS, full};
     }
     return r->passed;
 }

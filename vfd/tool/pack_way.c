@@ -30,10 +30,8 @@
 #define SMALL_FRAME (128u << 10)
 #define LARGER_BY 4u
 
-#define LEVELS 3
-static const int levels[][LEVELS] = {[XH_PACKED_ZSTD] = {1, 3, 7}, [XH_PACKED_LZ4] = {1, 9, 12}};
-#define LINKS 2
-static const double links[LINKS] = {0.125, 1.25}; /* bytes per ns: 1 and 10 Gbit/s */
+static const int levels[][3] = {[XH_PACKED_ZSTD] = {1, 3, 7}, [XH_PACKED_LZ4] = {1, 9, 12}};
+static const double links[] = {0.125, 1.25}; /* bytes per ns: 1 and 10 Gbit/s */
 
 const char *xh_pack_codec(uint32_t codec)
 {
@@ -139,7 +137,7 @@ static int choose_way(const struct samples *s, uint32_t codec, const uint32_t fr
 {
     *out = (struct xh_pack_way){0};
     for (size_t k = 0; k < 2; k++)
-        for (size_t l = 0; l < LEVELS; l++) {
+        for (size_t l = 0; l < sizeof *levels / sizeof **levels; l++) {
             struct xh_pack_way w = {codec, frame[k], levels[codec][l], 0};
             size_t packed = try_way(s, &w);
             w.ratio = packed ? (double)s->all / (double)packed : 0;
@@ -214,7 +212,7 @@ int xh_pack_choose(int fd, uint64_t size, int codec, struct xh_pack_way *out)
     if (rc == 0 && codec == XH_PACK_AUTO && (rc = choose_way(&s, XH_PACKED_LZ4, frame, &lz4)) == 0 &&
         lz4.ratio >= XH_PACK_WORTH_RATIO) {
         double zstd_rate = unpack_rate(&s, out), lz4_rate = unpack_rate(&s, &lz4), product = 1, least = 1;
-        for (size_t i = 0; i < LINKS; i++) {
+        for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
             product *= ns_a_byte(links[i], out->ratio, zstd_rate) / ns_a_byte(links[i], lz4.ratio, lz4_rate);
             least *= LZ4_WINS; /* the geometric mean, without pow(): that is newer than the oldest C library served */
         }

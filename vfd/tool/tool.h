@@ -53,6 +53,7 @@ int xh_tool_end(int code);
 
 /* Read, compared or written at once: one large request, and little memory. */
 #define XH_BATCH_BYTES (16u << 20)
+#define XH_BATCH_PAGES (XH_BATCH_BYTES / XH_PAGE_BYTES)
 
 /* The plural ending for |n|. */
 #define XH_S(n) ((n) == 1 ? "" : "s")

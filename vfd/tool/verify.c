@@ -11,7 +11,6 @@
 #include "../../cache/shadow/image.h"
 #include "tool.h"
 
-#define BATCH_PAGES (XH_BATCH_BYTES / XH_PAGE_BYTES) /* of the shadow, and as much of the origin */
 #define SHOWN_MOST 20u    /* most pages that are named */
 
 static const char help[] =
@@ -67,11 +66,11 @@ static int compare_batch(struct check *c, struct xh_err *err)
 /* Returns 1 when there is memory for the comparing. */
 static int has_room(struct check *c)
 {
-    c->ours = malloc(BATCH_PAGES * XH_PAGE_BYTES);
-    c->theirs = malloc(BATCH_PAGES * XH_PAGE_BYTES);
-    c->good = malloc(BATCH_PAGES);
-    c->ext = calloc(BATCH_PAGES, sizeof *c->ext);
-    c->first = malloc(BATCH_PAGES * sizeof *c->first);
+    c->ours = malloc(XH_BATCH_PAGES * XH_PAGE_BYTES);
+    c->theirs = malloc(XH_BATCH_PAGES * XH_PAGE_BYTES);
+    c->good = malloc(XH_BATCH_PAGES);
+    c->ext = calloc(XH_BATCH_PAGES, sizeof *c->ext);
+    c->first = malloc(XH_BATCH_PAGES * sizeof *c->first);
     return c->ours && c->theirs && c->good && c->ext && c->first;
 }
 
@@ -81,7 +80,7 @@ static int compare_all(struct check *c, struct xh_err *err)
     struct xh_image_run r;
     int rc = 0;
     while (rc == 0 && xh_image_next(c->m, &r)) {
-        if (c->pages + r.count > BATCH_PAGES)
+        if (c->pages + r.count > XH_BATCH_PAGES)
             rc = compare_batch(c, err);
         uint64_t off = r.first * XH_PAGE_BYTES, len = r.count * XH_PAGE_BYTES;
         xh_image_read(c->m, &r, c->ours + c->pages * XH_PAGE_BYTES, c->good + c->pages);

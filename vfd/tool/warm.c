@@ -29,7 +29,6 @@
  * anything. */
 #define SMALL_BYTES (4u << 20)
 #define LIST_MOST 1000000u /* URLs of a list */
-#define BATCH_EXTENTS (XH_BATCH_BYTES / XH_PAGE_BYTES)
 
 static const char help[] =
     "xhdf5 cache warm URL... | - [--dataset PATH]... [--metadata-only] [--json]\n"
@@ -100,7 +99,7 @@ static size_t take(struct fetching *g, struct xh_extent *ext, uint8_t *buf)
 {
     size_t n = 0;
     uint64_t room = XH_BATCH_BYTES;
-    while (g->err.code == 0 && g->at < g->n && n < BATCH_EXTENTS && room) {
+    while (g->err.code == 0 && g->at < g->n && n < XH_BATCH_PAGES && room) {
         const struct xh_range *r = &g->raw[g->at];
         uint64_t len = r->len - g->taken < room ? r->len - g->taken : room;
         ext[n++] = (struct xh_extent){.off = r->off + g->taken, .len = len, .buf = buf + (XH_BATCH_BYTES - room)};
@@ -118,7 +117,7 @@ static void *fetch(void *ctx)
 {
     struct fetching *g = ctx;
     struct xh_err err = {0};
-    struct xh_extent *ext = malloc(BATCH_EXTENTS * sizeof *ext);
+    struct xh_extent *ext = malloc(XH_BATCH_PAGES * sizeof *ext);
     uint8_t *buf = malloc(XH_BATCH_BYTES);
     int ready = ext && buf, rc = ready ? 0 : xh_err_set(&err, XH_E_NOMEM, 0, "out of memory");
     pthread_mutex_lock(&g->lock);
