@@ -135,12 +135,18 @@ static int commit(struct xh_edit *e, struct xh_err *err)
     return rc;
 }
 
+/* 1 when nothing is written that is not at the server. */
+static int is_clean(const struct xh_edit *e)
+{
+    const struct xh_overlay *v = e->overlay;
+    return v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT ||
+                               (v->size == v->base_size && (v->base_limit == v->base_size || !e->file)));
+}
+
 static int commit_changes(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
     int rc = 0;
-    int clean = v->dirty.n == 0 && (v->mode != XH_OVERLAY_EDIT ||
-                                    (v->size == v->base_size && (v->base_limit == v->base_size || !e->file)));
     if (e->discard == XH_EDIT_DISCARD_ALL)
         return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what was written has been discarded: close the file",
                           xh_dav_shown(e->dav));
@@ -150,7 +156,7 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
                         xh_dav_shown(e->dav));
     else if (v->behind)
         rc = xh_edit_say_stale(e, err);
-    if (clean && !e->broken)
+    if (is_clean(e) && !e->broken)
         return rc; /* nothing was written; a file that was to be made was not */
     rc = rc ? rc : have_below(e, err);
     if (rc == 0) {
@@ -163,7 +169,7 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
         rc = *e->refused ? xh_err_set(err, XH_E_READONLY, 0, "%.200s: %.500s", xh_dav_shown(e->dav), e->refused)
                          : commit(e, err);
     e->super_len = 0;
-    if (rc)
+    if (rc && (e->broken || !is_clean(e))) /* all of it may be there, and the version below not be opened */
         xh_edit_keep(e, err);
     return rc;
 }

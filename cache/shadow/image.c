@@ -422,7 +422,7 @@ static int try_file(int dirfd)
     int fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno == EOPNOTSUPP || errno == EISDIR ? 0 : errno; /* it has no files without a name */
-    int bad = posix_fallocate(fd, 0, XH_PAGE_BYTES);
+    int bad = xh_retry(fallocate(fd, 0, 0, XH_PAGE_BYTES)) < 0 ? errno : 0; /* as for a shadow */
     close(fd);
     return bad;
 }

@@ -68,6 +68,7 @@ static void look_beside(struct doctor *d, int image, const char *what, const cha
     if (a.reply.status != 206) {
         xh_report_say(r, a.reply.status == 404 ? "no %s" : "no %s (status %d)", what, a.reply.status);
         xh_report_text(r, name, "none");
+        free(h.at);
         return;
     }
     const char *wrong = read_head(image, &h, &file_bytes, &mtime_s);

@@ -3,7 +3,7 @@
  * Invariants 1. What has come lies in FILE.part-XXXXXXXXXXXXXXXX, from its beginning on; the length of that file is how
  * much has come.
  * 2. The name holds a hash of URL and version. A file of another version has another name, so two are never mixed.
- * 3. FILE appears by a rename, complete and on the disk.
+ * 3. FILE appears by a rename, complete and on the disk; see xh_rename_new.
  * 4. A process that writes a part holds its lock. Where the file system has no locks, it has made the part. */
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static const char help[] =
     "What has come stands in FILE.part-…, and the same command goes on from there, if the server still has the same\n"
     "version; else it begins anew. Where the server names no version, or sends no parts of files, it always begins "
     "anew. FILE appears when\n"
-    "it is whole, never before.\n"
+    "it is whole, never before (on some FUSE file systems an empty one a moment before).\n"
     "\n"
     "Exit codes: 0 it is there; 2 wrong usage; 3 it could not be fetched or written, or FILE is there already.\n";
 
@@ -281,7 +281,7 @@ static int get_file(struct download *d)
 static void leave(const struct download *d, int code)
 {
     struct stat st;
-    if (code != XH_EXIT_OK && fstat(d->fd, &st) == 0 && st.st_size == 0 && st.st_nlink > 0)
+    if (code != XH_EXIT_OK && d->size > 0 && fstat(d->fd, &st) == 0 && st.st_size == 0 && st.st_nlink > 0)
         unlink(d->part);
     close(d->fd);
 }

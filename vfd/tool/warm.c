@@ -244,6 +244,11 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
     if (!m && xh_image_usable(&place, &left, &cure, &err))
         return fail(out, XH_EXIT_FAILED, "%s: there is no %s that other processes could use: %s; %s", out->shown, where,
                     err.text, cure);
+    if (!m && !xh_cache_is_fleeting(f))
+        return fail(out, XH_EXIT_FAILED,
+                    "%s: there is no %s that other processes could use: no file of its size could be made "
+                    "(XHDF5_LOG=shadow says why; \"ulimit -f\" may be too low)",
+                    out->shown, where);
     if (!m)
         return fail(out, XH_EXIT_FAILED,
                     "%s: there is no %s that other processes could use: the server names no version of the file that "
