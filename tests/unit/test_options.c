@@ -1,10 +1,10 @@
 /* Options: sources, bounds, and messages that help. Also the shown form of a URL. */
 #include <criterion/criterion.h>
+#include <ctype.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -187,7 +187,7 @@ Test(options, the_programs_locale_changes_nothing, .init = fresh)
     int there = setlocale(LC_CTYPE, "tr_XX") != NULL;
     snprintf(make, sizeof make, "rm -r %s", dir);
     (void)!system(make);
-    cr_assert(there && strcasecmp("WRITABLE", "writable") != 0 && strcasecmp("LATER", "later") == 0);
+    cr_assert(there && tolower('I') != 'i' && tolower('L') == 'l');
     setenv("XHDF5_WRITABLE", "on", 1);
     setenv("XHDF5_MISSING_SOURCES", "error", 1);
     cr_assert_eq(xh_options_from_env(&o, &err), 0, "%s", err.text);
