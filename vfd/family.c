@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../cache/base/letters.h"
 #include "../cache/base/now.h"
 #include "../cache/base/table.h"
 
@@ -231,8 +232,6 @@ void xh_family_saw(uint64_t id, const void *p, size_t len)
 
 /* ---- names that never end */
 
-#define DIGITS "0123456789"
-
 /* How many files are opened before the server is asked for one that cannot be there, and then twice as many, and so on.
  * A request in 256 is hardly seen; and 256 files that need not be there cost little. */
 #define ROW_FILES 256u
@@ -246,7 +245,7 @@ static size_t make_absurd(const char *url, const char *other, char *out)
 {
     size_t n = 0, differ = 0;
     for (;; url++, other++) {
-        size_t a = strspn(url, DIGITS), b = strspn(other, DIGITS);
+        size_t a = strspn(url, XH_DIGITS), b = strspn(other, XH_DIGITS);
         int same = a == b && memcmp(url, other, a) == 0;
         const char *number = same ? url : ABSURD;
         size_t len = same ? a : strlen(ABSURD);

@@ -39,7 +39,7 @@ long long xh_iso_date(const char *text)
         return 0;
     text += n;
     if (*text == '.')
-        text += 1 + strspn(text + 1, "0123456789");
+        text += 1 + strspn(text + 1, XH_DIGITS);
     if (*text != 'Z' && *text && sscanf(text, "%c%2d:%2d", &sign, &hours, &minutes) != 3)
         return 0;
     tm.tm_year -= 1900;

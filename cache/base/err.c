@@ -149,9 +149,6 @@ static void add_path(struct text *t, const char *p)
     add(t, "...", is_query ? 3 : 0);
 }
 
-#define DIGITS "0123456789"
-#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
 /* How many dots are in the |n| bytes at |p|. */
 static unsigned dots(const char *p, size_t n)
 {
@@ -164,7 +161,7 @@ static unsigned dots(const char *p, size_t n)
 /* 1 for four numbers with dots between. */
 static int is_address(const char *p, size_t n)
 {
-    return dots(p, n) == 3 && strspn(p, DIGITS ".") >= n;
+    return dots(p, n) == 3 && strspn(p, XH_DIGITS ".") >= n;
 }
 
 /* 1 when the |n| bytes at |p|, which stand behind an @, look like a server's name: with a port, an address, or of two
@@ -172,7 +169,7 @@ static int is_address(const char *p, size_t n)
 static int may_be_server(const char *p, size_t n)
 {
     const char *last = memrchr(p, '.', n);
-    size_t word = last ? strspn(last + 1, LETTERS) : 0;
+    size_t word = last ? strspn(last + 1, XH_LETTERS) : 0;
     return memchr(p, ':', n) || is_address(p, n) || (word > 1 && last + 1 + word == p + n);
 }
 

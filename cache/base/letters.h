@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#define XH_DIGITS  "0123456789"
+#define XH_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 static inline int xh_tolower(int c)
 {
     return c >= 'A' && c <= 'Z' ? c | 0x20 : c;

@@ -303,7 +303,7 @@ static int set_part(struct xh_options *o, char *part, const char *where, struct 
     char *eq = strchr(part, '=');
     if (!eq)
         return xh_err_set(err, XH_E_INVAL, 0, "\"%.*s\" (%s) is not of the form option=value", /* it may be a key */
-                          (int)strspn(part, "abcdefghijklmnopqrstuvwxyz_ABCDEFGHIJKLMNOPQRSTUVWXYZ"), part, where);
+                          (int)strspn(part, XH_LETTERS "_"), part, where);
     *eq = '\0';
     char *value = trim(eq + 1);
     size_t n = strlen(value);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/env.h"
+#include "base/letters.h"
 #include "lock.h"
 #include "merge.h"
 #include "replace.h"
@@ -23,7 +24,7 @@ static int is_aside(const char *name)
     size_t prefix = strlen(XH_TURN_PREFIX), n = strlen(name);
     return n > prefix + XH_OVERLAY_ID && strncmp(name, XH_TURN_PREFIX, prefix) == 0 &&
            name[prefix + XH_OVERLAY_ID - 1] == 'w' && strspn(name + prefix, "0123456789abcdef") == XH_OVERLAY_ID - 1 &&
-           strspn(name + prefix + XH_OVERLAY_ID, "0123456789") == n - prefix - XH_OVERLAY_ID;
+           strspn(name + prefix + XH_OVERLAY_ID, XH_DIGITS) == n - prefix - XH_OVERLAY_ID;
 }
 
 /* Returns 1 for a directory's name as commits make them. Nothing else at the server is removed, whatever the record
@@ -91,7 +92,7 @@ static void advise(const struct xh_edit *e, int code, const char *unsaved, int o
                  v->id);
     else if (v->broken && !only_kept)
         snprintf(advice, ADVICE_BYTES, "It is no whole file: \"xhdf5 recover drop %s\" removes it", v->id);
-    else if (code == XH_E_CHANGED) /* a conflict ends the same however often it is sent */
+    else if (code == XH_E_CHANGED) /* most conflicts end the same however often it is sent */
         snprintf(advice, ADVICE_BYTES,
                  "What was written is kept: \"xhdf5 recover export %s FILE\" writes it to a local file. To have it at "
                  "the server, open the file there again and change it anew; \"xhdf5 recover drop %s\" removes what is "

@@ -105,12 +105,11 @@ static void say_scheme(const char *name, size_t n, char *out, size_t size)
  * ends with a dot and two letters or more. Returns 0 when it begins otherwise. */
 static size_t server_length(const char *name)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", digits[] = "0123456789";
     size_t n = 0, top = 0;
     for (; xh_isalnum(name[n]) || name[n] == '-' || (name[n] == '.' && n && name[n - 1] != '.'); n++)
         top = name[n] == '.' ? n + 1 : top;
-    int is_named = top && n - top >= 2 && strspn(name + top, letters) == n - top;
-    size_t port = n && name[n] == ':' ? strspn(name + n + 1, digits) : 0;
+    int is_named = top && n - top >= 2 && strspn(name + top, XH_LETTERS) == n - top;
+    size_t port = n && name[n] == ':' ? strspn(name + n + 1, XH_DIGITS) : 0;
     if (port)
         n += 1 + port;
     return (port || is_named) && name[n] == '/' && name[n + 1] ? n : 0;

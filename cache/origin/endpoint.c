@@ -296,7 +296,7 @@ static struct xh_thread *thread_for_stream(struct xh_origin *o)
     return xh_engine_thread(o->stream_thread % xh_engine_threads());
 }
 
-static struct xh_choice lane_of(const struct xh_endpoint *e, unsigned thread)
+static struct xh_choice choice_of(const struct xh_endpoint *e, unsigned thread)
 {
     unsigned sockets = atomic_load_explicit(&e->thread[thread].sockets, memory_order_relaxed);
     return (struct xh_choice){xh_link_grown(e->thread[thread].brought, sockets), e->thread[thread].active};
@@ -306,20 +306,20 @@ static struct xh_choice lane_of(const struct xh_endpoint *e, unsigned thread)
 static struct xh_thread *choose_thread(const struct xh_endpoint *e, const struct xh_request *r, int open)
 {
     struct xh_asked asked = asked_of(r);
-    struct xh_choice lane[XH_THREADS_MAX], grown = {0};
+    struct xh_choice choice[XH_THREADS_MAX], grown = {0};
     unsigned n = xh_engine_threads();
     struct xh_thread *best = NULL;
     int waits = waits_for_grown(e, r);
     for (unsigned i = 0; i < n; i++) {
-        lane[i] = lane_of(e, i);
-        grown = waits && lane[i].grown > grown.grown ? lane[i] : grown;
+        choice[i] = choice_of(e, i);
+        grown = waits && choice[i].grown > grown.grown ? choice[i] : grown;
     }
     for (int idle = 1; idle >= 0 && !best; idle--)
         for (unsigned i = 0; i < n; i++) {
             unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
-            if ((idle ? sockets <= e->thread[i].active : !open) || xh_control_is_too_young(&lane[i], &grown))
+            if ((idle ? sockets <= e->thread[i].active : !open) || xh_control_is_too_young(&choice[i], &grown))
                 continue;
-            if (!best || xh_control_suits(&lane[i], &lane[best->index], &asked, e->streams + e->queued_streams > 0))
+            if (!best || xh_control_suits(&choice[i], &choice[best->index], &asked, e->streams + e->queued_streams > 0))
                 best = xh_engine_thread(i);
         }
     return best;

@@ -140,9 +140,7 @@ int xh_s3_address(const char *name, const struct xh_s3_where *w, char **out, str
     const char *wrong = fault_of(bucket, n, key, key_len);
     if (!wrong && key_len == 0)
         wrong = "it names no object: write s3://bucket/key";
-    if (!wrong && query && query[sizeof version - 1 + strspn(query + sizeof version - 1,
-                                                                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                                "0123456789-._~")])
+    if (!wrong && query && query[sizeof version - 1 + strspn(query + sizeof version - 1, XH_LETTERS XH_DIGITS "-._~")])
         wrong = "what follows versionId= is no version of S3";
     if (wrong)
         return name_fault(name, wrong, err);
@@ -188,7 +186,7 @@ int xh_s3_list_address(const char *name, const char *token, const struct xh_s3_w
 
 int xh_s3_is_region(const char *region)
 {
-    size_t n = strspn(region, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_");
+    size_t n = strspn(region, XH_LETTERS XH_DIGITS "-_");
     return n > 0 && n < XH_S3_REGION_BYTES && region[n] == '\0' && region[0] != '-';
 }
 
@@ -445,7 +443,7 @@ static void between(const char *xml, size_t len, const char *open, char close, c
 
 void xh_s3_error(const char *xml, size_t len, struct xh_s3_error *out)
 {
-    static const char words[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+    static const char words[] = XH_LETTERS XH_DIGITS "-_";
     memset(out, 0, sizeof *out);
     between(xml, len, "<Code>", '<', words, out->code, sizeof out->code);
     if (!out->code[0])

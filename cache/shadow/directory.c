@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "base/filesystems.h"
+#include "base/letters.h"
 #include "base/waits.h"
 #include "watch/trace.h"
 #include "store.h"
@@ -22,7 +23,7 @@ static const char *layout_dir(int on_disk)
     return on_disk ? XH_LAYOUT_DISK_DIR : XH_LAYOUT_DIR;
 }
 
-void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES])
+void xh_directory_base(const struct xh_options *o, char path[XH_DIR_BYTES])
 {
     if (o->shadow_dir[0] || o->on_disk)
         snprintf(path, XH_DIR_BYTES, "%s", o->shadow_dir);
@@ -32,6 +33,13 @@ void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES])
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
+    path[n] = '\0';
+}
+
+void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES])
+{
+    xh_directory_base(o, path);
+    size_t n = strlen(path);
     snprintf(path + n, XH_DIR_BYTES - n, "/%s", layout_dir(o->on_disk));
 }
 
@@ -160,8 +168,7 @@ int xh_directory_try(const struct xh_options *o, int create, struct xh_unfit *ou
     char base_path[XH_DIR_BYTES];
     int base = -1, fd = -1;
     *out = (struct xh_unfit){0};
-    xh_directory_path(o, base_path);
-    *strrchr(base_path, '/') = '\0';
+    xh_directory_base(o, base_path);
     if (create && xh_make_own_dir(AT_FDCWD, base_path) < 0)
         xh_directory_unfit(out, errno);
     else if ((base = open(base_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
@@ -190,8 +197,7 @@ int xh_directory_open(const struct xh_options *o, int create)
     struct xh_unfit unfit;
     int fd = xh_directory_try(o, create, &unfit);
     if (fd < 0 && create) {
-        xh_directory_path(o, base_path);
-        *strrchr(base_path, '/') = '\0';
+        xh_directory_base(o, base_path);
         say_unusable(o, base_path, &unfit);
     }
     return fd;
@@ -214,7 +220,7 @@ static int is_other_layout(const char *name, int on_disk)
 {
     size_t n = strlen(name);
     return name[0] == *layout_dir(on_disk) && n > 1 && n < XH_PLACE_BYTES - 4 &&
-           strspn(name + 1, "0123456789") == n - 1 && strcmp(name, layout_dir(on_disk)) != 0;
+           strspn(name + 1, XH_DIGITS) == n - 1 && strcmp(name, layout_dir(on_disk)) != 0;
 }
 
 size_t xh_directory_places(int dirfd, int on_disk, char place[XH_PLACES_MOST][XH_PLACE_BYTES])

@@ -29,7 +29,9 @@ int xh_directory_try(const struct xh_options *o, int create, struct xh_unfit *ou
  * open. Returns -1 when no directory can be trusted. With |create| the reason is traced, and, for a directory that the
  * user named, printed to standard error once a process. */
 int xh_directory_open(const struct xh_options *o, int create);
-/* Sets |path| to the directory of this layout's shadows, inside the one that the options name. */
+/* Sets |path| to the directory that the options name. */
+void xh_directory_base(const struct xh_options *o, char path[XH_DIR_BYTES]);
+/* Sets |path| to the directory of this layout's shadows, inside that one. */
 void xh_directory_path(const struct xh_options *o, char path[XH_DIR_BYTES]);
 
 /* Lists the places of the shadows of all layouts, relative to this layout's directory: "" itself, "../" for layouts

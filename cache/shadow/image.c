@@ -445,8 +445,7 @@ int xh_image_usable(const struct xh_options *o, uint64_t *free_bytes, const char
         close(dirfd);
     if (!unfit.why)
         return 0;
-    xh_directory_path(o, path);
-    *strrchr(path, '/') = '\0';
+    xh_directory_base(o, path);
     *cure = xh_directory_cure(&unfit, o->on_disk);
     return xh_err_set(err, XH_E_SYS, 0, "the directory %.300s cannot be used: %s", path, unfit.why);
 }

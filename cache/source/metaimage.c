@@ -74,10 +74,10 @@ static const char *check_head(const struct xh_metaimage_head *h)
         return "it has another number of blocks than its size says";
     if (h->extents == 0 || h->extents > h->image_bytes || h->extents > h->file_bytes / XH_METAIMAGE_EXTENT_LEAST)
         return "its number of extents makes no sense";
-    /* An extent takes two numbers of the index, each of one to ten bytes; a block always as many. */
+    /* An extent takes two bytes of the index at least, a block always as many. */
     uint64_t blocks_bytes = (4 + XH_METAIMAGE_SUM) * (uint64_t)h->blocks;
     if (h->index_raw_bytes > XH_METAIMAGE_INDEX_MOST || 2 * (uint64_t)h->extents + blocks_bytes > h->index_raw_bytes ||
-        2 * 10 * (uint64_t)h->extents + blocks_bytes < h->index_raw_bytes)
+        XH_METAIMAGE_NOTE_MOST * (uint64_t)h->extents + blocks_bytes < h->index_raw_bytes)
         return "the size of its index makes no sense";
     if (h->index_bytes == 0 || h->index_bytes > ZSTD_COMPRESSBOUND(h->index_raw_bytes) ||
         h->sidecar_bytes < XH_METAIMAGE_HEADER || h->index_bytes > h->sidecar_bytes - XH_METAIMAGE_HEADER)

@@ -18,6 +18,7 @@
 /* Bytes of the file for each extent, at least: sizeof(struct xh_metaimage_piece), so that the table of extents takes no
  * more memory than the file has bytes. HDF5 keeps 16 bytes and more of each piece of metadata. */
 #define XH_METAIMAGE_EXTENT_LEAST 16u
+#define XH_METAIMAGE_NOTE_MOST 20u /* bytes of the index that an extent takes at most: two numbers of ten */
 #define XH_METAIMAGE_SUM 16u                     /* bytes of a block's SHA-256 that are kept */
 
 struct xh_metaimage_head {
@@ -35,6 +36,7 @@ struct xh_metaimage_head {
 struct xh_metaimage_piece { /* an extent of the original */
     uint64_t off, at;       /* where it begins there, and in the image */
 };
+_Static_assert(sizeof(struct xh_metaimage_piece) == XH_METAIMAGE_EXTENT_LEAST, "the table is no larger than the file");
 
 struct xh_metaimage_block {
     uint64_t off; /* in the sidecar */

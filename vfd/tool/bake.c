@@ -195,7 +195,7 @@ static int build(struct image *m, const struct stat *st, struct xh_baked *out)
                             "what is not raw data of a dataset is %llu MiB, an image holds 1024 at most",
                             (unsigned long long)(h->image_bytes >> 20));
     h->blocks = (uint32_t)((h->image_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES);
-    size_t notes = (4 + XH_METAIMAGE_SUM) * (size_t)h->blocks, room = 20 * m->n + notes;
+    size_t notes = (4 + XH_METAIMAGE_SUM) * (size_t)h->blocks, room = XH_METAIMAGE_NOTE_MOST * m->n + notes;
     uint8_t *raw = malloc(room);
     int rc = raw ? 0 : xh_baked_say(out, XH_BAKED_FAILED, "out of memory");
     size_t used = rc ? 0 : put_extents(m, raw);

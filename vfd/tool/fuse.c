@@ -166,9 +166,9 @@ static void on_lookup(fuse_req_t req, fuse_ino_t directory, const char *name)
     struct xh_fuse *f = fuse_of(req);
     struct work *w = begin(req);
     struct xh_tree_attr a = {0};
-    int rc = strlen(name) > XH_ENTRY_NAME_BYTES                 ? ENAMETOOLONG
+    int rc = strlen(name) > XH_ENTRY_NAME_BYTES                  ? ENAMETOOLONG
              : strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ? ENOENT
-                                                         : xh_tree_lookup(f->tree, directory, name, &a);
+                                                                 : xh_tree_lookup(f->tree, directory, name, &a);
     const struct fuse_entry_param e = {
         .ino = a.node, .attr = stat_of(&a), .attr_timeout = ATTR_VALID_S, .entry_timeout = NAME_VALID_S};
     fuse_req_t mine = claim(f, w, rc);

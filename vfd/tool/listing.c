@@ -10,6 +10,7 @@
 #include "../../cache/base/date.h"
 #include "../../cache/base/err.h"
 #include "../../cache/base/escape.h"
+#include "../../cache/base/letters.h"
 #include "../../cache/base/table.h"
 #include "../../cache/origin/response.h"
 #include "../../cache/origin/s3.h"
@@ -64,7 +65,7 @@ int xh_listing_name(const char *text, size_t n, char out[XH_ENTRY_NAME_BYTES + 1
 
 char *xh_listing_url(const char *base, const char *name, const char *end)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+    static const char plain[] = XH_LETTERS XH_DIGITS "-._~";
     size_t path = strcspn(base, "?#"), query = strcspn(base, "#");
     char coded[3 * XH_ENTRY_NAME_BYTES + 1] = "", *url = NULL;
     size_t len = 0;
