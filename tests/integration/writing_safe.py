@@ -1104,6 +1104,34 @@ f.close()""", f"{p.gate.url}/{name}", retries=0)
         got = p.local("print(h5py.File(url)['a'][0])", p.root / name)
         assert one.returncode == 0 and got == "1\n" and p.left() == [], (one.returncode, got, err)
         assert sum(method == "PUT" and "/data-" in path for method, path, *_ in p.gate.log) <= 2, p.gate.log
+    with tap.claim("behind: another's version comes in that moment: the error says so, and not that what is at the "
+                   "server is kept"):
+        other = p.root / "behind-other.h5"
+        other.write_bytes((p.root / name).read_bytes())
+        p.local("""
+            with h5py.File(url, "r+") as f: f["a"][1] = 9""", other)
+        harness.age(p.root / name)
+        os.utime(other, (10 ** 9, 10 ** 9))    # no other version has this date
+        removed = []
+
+        def replaced(n, method, path):
+            if method == "DELETE":
+                removed.append(n)
+            elif method == "GET" and path.endswith(name) and removed and other.exists():
+                other.replace(p.root / name)
+        p.gate.arm(replaced)
+        status, out, err = p.run(COMMIT + """
+f = h5py.File(url, "r+"); a = f["a"]
+a[0] = 3
+print(commit(f) < 0, flush=True)
+path = next(l.split()[-1] for l in open("/proc/self/maps") if "libhdf5-" in l)
+ctypes.CDLL(path).H5Eprint2(ctypes.c_int64(0), None)
+f.close()""", f"{p.gate.url}/{name}", retries=0)
+        p.gate.arm(lambda *_: None)
+        assert (status, out) == (0, "True\n") and not other.exists(), (status, out, err)
+        assert "changed there since" in err and "is kept" not in err and p.left() == [], (err, p.left())
+        got = p.local("print(h5py.File(url)['a'][:2])", p.root / name)
+        assert got == "[1 9]\n", got
 
 
 # --- reads that fail while HDF5 writes -------------------------------------------------------------
