@@ -67,8 +67,9 @@ int xh_dav_get(struct xh_dav *d, const char *suffix, char *buf, size_t size, siz
 /* Exactly the bytes [off, off + len). */
 int xh_dav_get_range(struct xh_dav *d, const char *suffix, uint64_t off, char *buf, size_t len, struct xh_err *err);
 
-/* Where the bytes of a PUT come from: |read| fills |buf| from |off| on with at most |len| > 0 bytes, and returns how
- * many, or a negative code with |err| set. |tick|, unless it is NULL, is called at least every second or so until the
+/* Where the bytes of a PUT come from: |read| fills |buf| from |off| on with |len| > 0 bytes, and returns |len|, or a
+ * negative code with |err| set: shorter pieces would be shorter TLS records, and XRootD waits for ever where the last
+ * one lies across a MiB (docs/upstream.md). |tick|, unless it is NULL, is called at least every second or so until the
  * reply is there, also while nothing moves. Both may use other clients meanwhile, never this one. */
 struct xh_dav_source {
     uint64_t size;
