@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "crypto.h"
 
@@ -47,4 +48,12 @@ int xh_thread_start(pthread_t *out, void *(*run)(void *), void *arg)
     else
         free(a);
     return rc;
+}
+
+int xh_thread_lacks(int why, const char *what, struct xh_err *err)
+{
+    return xh_err_set(err, XH_E_SYS, 0, "no thread for %s can be started: %s", what,
+                      why == EAGAIN ? "the process, or its user, has as many as it may, or no memory for another one: "
+                                      "raise that limit (ulimit -u, ulimit -v, pids.max of the cgroup)"
+                                    : strerror(why));
 }

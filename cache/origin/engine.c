@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/interrupt.h"
@@ -152,25 +151,28 @@ static void *run(void *t)
     return NULL;
 }
 
-static struct xh_thread *thread_new(unsigned index)
+/* Sets |*out|. Returns 0 or an errno. */
+static int thread_new(unsigned index, struct xh_thread **out)
 {
     char name[16];
     struct xh_thread *t = calloc(1, sizeof *t);
     if (!t)
-        return NULL;
+        return ENOMEM;
     t->index = index;
     xh_ring_init(&t->inbox);
     xh_ring_init(&t->running);
     xh_ring_init(&t->delayed);
     xh_ring_init(&t->finished);
     t->wire = xh_wire_new(engine.work->events);
-    if (!t->wire || xh_thread_start(&t->pthread, run, t) != 0) {
+    int rc = t->wire ? xh_thread_start(&t->pthread, run, t) : ENOMEM;
+    if (rc != 0) {
         free(t); /* the wire is leaked: this happens once, in a process that is dying anyway */
-        return NULL;
+        return rc;
     }
     snprintf(name, sizeof name, "xhdf5-io%u", index % 100);
     pthread_setname_np(t->pthread, name);
-    return t;
+    *out = t;
+    return 0;
 }
 
 static int start(const struct xh_engine_work *work, unsigned want, struct xh_err *err)
@@ -193,12 +195,13 @@ static int start(const struct xh_engine_work *work, unsigned want, struct xh_err
     engine.process = xh_process();
     if (engine.era == 0)
         engine.era = 1;
-    while (engine.nthreads < want && (engine.thread[engine.nthreads] = thread_new(engine.nthreads)) != NULL)
+    int rc = 0;
+    while (engine.nthreads < want && (rc = thread_new(engine.nthreads, &engine.thread[engine.nthreads])) == 0)
         engine.nthreads++;
     if (engine.nthreads > 0)
         return 0;
     engine.life = NONE;
-    return xh_err_set(err, XH_E_SYS, 0, "no thread for transfers can be started: %s", strerror(errno));
+    return xh_thread_lacks(rc, "transfers", err);
 }
 
 int xh_engine_enter(const struct xh_engine_work *work, const struct xh_options *o, struct xh_err *err)

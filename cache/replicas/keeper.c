@@ -63,6 +63,7 @@ static void *keep(void *ctx)
 
 int xh_keeper_start(struct xh_replicas *r)
 {
-    r->kept = r->kept || xh_thread_start(&r->keeper, keep, r) == 0;
-    return r->kept;
+    int rc = r->kept ? 0 : xh_thread_start(&r->keeper, keep, r);
+    r->kept = rc == 0;
+    return rc;
 }

@@ -5,7 +5,7 @@
 
 #include "sites.h"
 
-/* Starts the keeper if it does not run. Returns 1, or 0 when no thread can be started. The lock is held. */
+/* Starts the keeper if it does not run. Returns 0, or what xh_thread_start() does. The lock is held. */
 int xh_keeper_start(struct xh_replicas *r);
 
 #endif

@@ -149,7 +149,7 @@ static void opened(struct xh_replicas *r, size_t main)
     if (r->alone)
         return;
     pthread_mutex_lock(&r->lock);
-    if (!xh_keeper_start(r)) /* without a thread only the main site is used. Once the keeper runs, it reads |alone| */
+    if (xh_keeper_start(r) != 0) /* without a thread the main site alone is used. The keeper reads |alone| */
         r->alone = 1;
     pthread_mutex_unlock(&r->lock);
 }

@@ -2,6 +2,7 @@
 #include "replicas.h"
 
 #include "base/now.h"
+#include "base/thread.h"
 #include "keeper.h"
 #include "routed.h"
 
@@ -36,8 +37,9 @@ int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, siz
         else
             rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a transfer");
     pthread_mutex_lock(&r->lock);
-    if (rc == 0 && !r->closing && !xh_keeper_start(r))
-        rc = xh_err_set(err, XH_E_SYS, 0, "no thread can be started");
+    int lacks = rc == 0 && !r->closing ? xh_keeper_start(r) : 0;
+    if (lacks)
+        rc = xh_thread_lacks(lacks, "several servers", err);
     xh_err_set(&closed, XH_E_CANCELLED, 0, "%.200s: the file was closed", r->site[r->main].shown);
     while ((g = TAILQ_FIRST(&fresh))) {
         TAILQ_REMOVE(&fresh, g, link);

@@ -346,6 +346,16 @@ def main():
                     assert status == 0 and "chmod" not in err, err
                     assert not out or "ulimit -n" in out, (left, out)
                     assert not err or "ulimit -n" in err, (left, err)
+            with tap.claim("where no thread can be started, the error names the limits"):
+                code = ("import h5py, resource, sys\n"
+                        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+                        "most = pages * resource.getpagesize() + (512 << 20)\n"
+                        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
+                        "try: h5py.File(sys.argv[1])\nexcept OSError as e: print(e)")
+                argv = ["sh", "-c", 'ulimit -s 1048576; exec "$@"', "sh", PYTHON, "-c", code]   # a thread's stack, KiB
+                env = harness.driver_env(server, shadow) | {"OPENBLAS_NUM_THREADS": "1"}
+                status, out, err = harness.run([*argv, f"{server.url}/images.h5"], env)
+                assert status == 0 and "no thread for transfers" in out and "ulimit -u" in out, out + err
         with harness.Server("xrootd", d) as server:
             c_and_h5py(tap, "xrootd", program, server, shadow)
         for kind in "nginx", "xrootd":

@@ -390,7 +390,7 @@ static void *serve(void *arg)
 int xh_fuse_serve(struct xh_fuse *f, struct xh_err *err)
 {
     int bad = xh_thread_start(NULL, serve, f);
-    return bad ? xh_err_set(err, XH_E_SYS, 0, "no thread for a mount: %s", strerror(bad)) : 0;
+    return bad ? xh_thread_lacks(bad, "a mount", err) : 0;
 }
 
 void xh_fuse_unmount(struct xh_fuse *f)
