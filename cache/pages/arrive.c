@@ -26,9 +26,7 @@ static uint64_t end_of_page(const struct xh_file *f, uint64_t page)
     return end < f->size ? end : f->size;
 }
 
-/* Fills and publishes the |n| > 0 whole pages from |page| on, which were begun. Returns 0, or XH_E_NOSPACE: they are
- * given up. */
-static int store(struct xh_file *f, uint64_t page, uint64_t n, const uint8_t *data)
+int xh_arrive_pages(struct xh_file *f, uint64_t page, uint64_t n, const uint8_t *data)
 {
     uint64_t off = page * XH_PAGE_BYTES;
     if (xh_shadow_fill(f->shadow, off, data, (size_t)(end_of_page(f, page + n - 1) - off))) {
@@ -63,7 +61,7 @@ static int complete_part(struct xh_file *f, struct xh_arrival *a, uint64_t off, 
     if (off + *used < end)
         return 0;
     a->begun = 0;
-    return store(f, a->page++, 1, a->part);
+    return xh_arrive_pages(f, a->page++, 1, a->part);
 }
 
 /* The pages [q, to) of one run, of which no earlier byte is kept. */
@@ -78,7 +76,7 @@ static int arrive_run(struct xh_file *f, struct xh_arrival *a, uint64_t q, uint6
         uint64_t r = begin_more(f, q, to, &lost);
         uint64_t whole = r > q && end_of_page(f, r - 1) > end ? r - 1 : r;
         a->page = r + (uint64_t)lost;
-        if (whole > q && store(f, q, whole - q, data + (q * XH_PAGE_BYTES - off))) {
+        if (whole > q && xh_arrive_pages(f, q, whole - q, data + (q * XH_PAGE_BYTES - off))) {
             xh_shadow_abandon(f->shadow, whole, r - whole);
             return XH_E_NOSPACE;
         }

@@ -9,6 +9,10 @@
 
 struct xh_file;
 
+/* Fills and publishes the |n| > 0 whole pages from |page| on, which the caller has claimed and, if as LATER, begun. The
+ * file's last page may be shorter. Returns 0, or XH_E_NOSPACE: they are given up. */
+int xh_arrive_pages(struct xh_file *f, uint64_t page, uint64_t n, const uint8_t *data);
+
 /* What has come of pages that were claimed as LATER, in ascending order: before |page| all claims are over. */
 struct xh_arrival {
     uint64_t page;

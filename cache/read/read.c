@@ -42,8 +42,10 @@ static void decide(struct xh_read_op *op)
     struct xh_file *f = op->f;
     int raw = op->kind == XH_KIND_RAW, shared = raw && xh_file_shared(f);
     op->defer_prefetch = raw && f->opened_jointly && xh_flow_own_streamed(f) == 0;
-    if (shared) /* what streams towards this process alone the others would fetch once more */
+    if (shared) { /* what streams towards this process alone the others would fetch once more */
         xh_stage_end(f);
+        xh_stage_share(f);
+    }
     op->keep = xh_keep_begin(op, shared);
 }
 

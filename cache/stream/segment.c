@@ -86,6 +86,17 @@ void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p)
     p->from = p->end; /* nothing more is kept of it */
 }
 
+void xh_segment_copy(const struct xh_segment *p, uint64_t off, uint64_t len, uint8_t *to)
+{
+    for (uint64_t at = off - p->off, end = at + len; at < end;) {
+        size_t skip = (size_t)(at % XH_BLOCK_BYTES), n = XH_BLOCK_BYTES - skip;
+        n = end - at < n ? (size_t)(end - at) : n;
+        memcpy(to, p->blocks[at / XH_BLOCK_BYTES] + skip, n);
+        to += n;
+        at += n;
+    }
+}
+
 void xh_prefetch_settle(struct xh_prefetch *l)
 {
     int needed = !l->over || l->submitting;
@@ -236,6 +247,7 @@ static void parcel_bytes(struct xh_stage *s, struct xh_segment *p, uint64_t off,
     release(p);
     uint64_t weight = xh_segment_weight(p);
     p->got = end;
+    s->unshared |= keeps;
     xh_room_add(&s->place, xh_segment_weight(p), weight);
     take_done(p, 0);
 }

@@ -55,6 +55,7 @@ struct xh_stage {
     uint64_t here;           /* where the last read began that the stage was asked for */
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
     uint64_t asked;          /* bytes that all reads have asked it for */
+    int unshared;            /* something came that is not shared */
     int lost;                /* a stream ended early since the last xh_stage_reach */
     struct xh_waiter *waiting; /* all of them */
 };
@@ -107,6 +108,9 @@ int xh_segment_is_far(const struct xh_segment *p, uint64_t off);
 
 /* Takes |p| out of s->at: nothing more is kept of it. */
 void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p);
+
+/* Copies [off, off + len) of |p|, which is in its blocks. Needs the lock, or a count in |copying|. */
+void xh_segment_copy(const struct xh_segment *p, uint64_t off, uint64_t len, uint8_t *to);
 
 /* Gives back what nobody needs any more: blocks, and the load with its last parcel. */
 void xh_prefetch_settle(struct xh_prefetch *l);

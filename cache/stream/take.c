@@ -101,15 +101,7 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
 /* Without the lock: |copying| holds the blocks. */
 static void copy_out(const struct copy *c)
 {
-    uint64_t at = c->off - c->p->off, left = c->len;
-    for (uint8_t *to = c->to; left;) {
-        size_t skip = (size_t)(at % XH_BLOCK_BYTES), n = XH_BLOCK_BYTES - skip;
-        n = left < n ? (size_t)left : n;
-        memcpy(to, c->p->blocks[at / XH_BLOCK_BYTES] + skip, n);
-        to += n;
-        at += n;
-        left -= n;
-    }
+    xh_segment_copy(c->p, c->off, c->len, c->to);
 }
 
 static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_extent e, struct taking *t)

@@ -25,6 +25,28 @@ import sys, h5py
 print("ready", flush=True)
 sys.stdin.readline()
 """
+READ_AFTER_SOME = """
+import hashlib, sys, h5py
+with h5py.File(sys.argv[1], "r") as f:
+    d, h = f["images"], hashlib.sha256()
+    for i in range(d.shape[0]):
+        if i == 3:
+            print("ready", flush=True)
+            sys.stdin.readline()
+        h.update(d[i].tobytes())
+    print(h.hexdigest())
+"""
+READ_ONE_FIRST = """
+import hashlib, sys, h5py
+with h5py.File(sys.argv[1], "r") as f:
+    d = f["images"]
+    h = hashlib.sha256(d[0].tobytes())
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for i in range(1, d.shape[0]):
+        h.update(d[i].tobytes())
+    print(h.hexdigest())
+"""
 LIST_TREE = """
 import sys, h5py
 n = 0
@@ -100,6 +122,24 @@ def main():
                 together(4, 2 * size)
             with tap.claim("eight that open together and read what one alone would stream fetch it once together, not each"):
                 together(8, 2 * size, GATE + READ_ALL, subprocess.PIPE, stream_bytes="1M")
+            with tap.claim("one that comes when another has read a part, and fetched more ahead for itself alone, gets of it "
+                           "what that one has"), harness.shadow_dir() as fresh:
+                before = server.requests()[1]
+                env_of = harness.driver_env(server, fresh, stream_bytes="1M")
+                pair = []
+                for code in READ_AFTER_SOME, READ_ONE_FIRST:
+                    pair.append(start(code, f"{server.url}/images.h5", env_of, subprocess.PIPE))
+                    assert pair[-1].stdout.readline() == "ready\n", pair[-1].stderr.read()[-2000:]
+                for p in pair:      # the first one shares at its next read
+                    p.stdin.write("go\n")
+                    p.stdin.flush()
+                    if p is pair[0]:
+                        first = p.communicate(timeout=200)
+                for out, err in first, pair[1].communicate(timeout=200):
+                    assert out.strip() == whole, err[-2000:]
+                fetched = server.requests()[1] - before
+                print(f"# {fetched} bytes for a file of {size}")
+                assert fetched <= 1.4 * size, f"{fetched} bytes for a file of {size}"
             with tap.claim("a file that changed is read anew by the next process"):
                 make(tree, "tree", "--datasets", "100")
                 want = python(LIST_TREE, tree, harness.clean_env())

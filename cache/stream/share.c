@@ -1,0 +1,99 @@
+/* Sharing: what the stage has goes to the shadow, once others read the file too. See stream.h. */
+#include "stream.h"
+
+#include <stdlib.h>
+
+#include "pages/arrive.h"
+#include "segment.h"
+#include "shadow/shadow.h"
+#include "watch/trace.h"
+
+static uint64_t end_of_page(const struct xh_file *f, uint64_t off)
+{
+    uint64_t end = xh_page_up(off) * XH_PAGE_BYTES;
+    return end < f->size ? end : f->size;
+}
+
+/* The whole pages in [off, end), which begins with one. */
+static uint64_t pages_in(const struct xh_file *f, uint64_t off, uint64_t end)
+{
+    return (end == f->size ? xh_page_up(end) : end / XH_PAGE_BYTES) - off / XH_PAGE_BYTES;
+}
+
+/* Copies whole pages that are there to |buf|: the first from *|page| on and those right behind it, of XH_BLOCK_BYTES at
+ * most. Returns how many, and sets *|page| to the first. The lock is held. */
+static uint64_t gather(const struct xh_file *f, uint64_t *page, uint8_t *buf)
+{
+    const struct xh_stage *s = f->stage;
+    uint64_t off = *page * XH_PAGE_BYTES, end = off;
+    for (size_t i = xh_segment_at(s, off); i < s->n && end < off + XH_BLOCK_BYTES; i++) {
+        const struct xh_segment *p = s->at[i];
+        if (p->from > end || p->got <= end) { /* they do not go on here */
+            if (pages_in(f, off, end))
+                break;
+            off = end = end_of_page(f, p->from > end ? p->from : end);
+        }
+        if (p->got <= end || p->from > end)
+            continue;
+        uint64_t to = xh_min64(p->got, off + XH_BLOCK_BYTES);
+        xh_segment_copy(p, end, to - end, buf + (end - off));
+        end = to;
+    }
+    *page = off / XH_PAGE_BYTES;
+    return end > off ? pages_in(f, off, end) : 0;
+}
+
+/* Returns 1 when the |n| pages are in the shadow now. */
+static int store(struct xh_file *f, uint64_t page, uint64_t n, const uint8_t *data)
+{
+    int all = 1;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t mine = 0;
+        enum xh_claim c = XH_CLAIM_MINE;
+        while (i + mine < n && (c = xh_shadow_claim(f->shadow, page + i + mine, 0, &f->counters)) == XH_CLAIM_MINE)
+            mine++;
+        if (mine && xh_arrive_pages(f, page + i, mine, data + i * XH_PAGE_BYTES))
+            return 0;
+        i += mine;
+        all &= i == n || c == XH_CLAIM_READY;
+    }
+    return all;
+}
+
+/* The readers of [off, end) find it in the shadow: parcels that lie in it are needed no more. The lock is held. */
+static void drop(struct xh_stage *s, uint64_t off, uint64_t end)
+{
+    for (size_t i = xh_segment_at(s, off); i < s->n && s->at[i]->off < end;) {
+        struct xh_segment *p = s->at[i];
+        if (p->from < off || p->end > end || p->got < p->end) {
+            i++;
+            continue;
+        }
+        p->taken = p->end - p->off; /* it is not unused */
+        xh_segment_unlist(s, p);
+        xh_prefetch_settle(p->load);
+    }
+}
+
+void xh_stage_share(struct xh_file *f)
+{
+    struct xh_stage *s = f->stage;
+    uint64_t bytes = 0, from = 0, to = 0; /* [from, to) is in the shadow */
+    pthread_mutex_lock(&s->lock);
+    uint8_t *buf = s->unshared ? malloc(XH_BLOCK_BYTES) : NULL;
+    s->unshared = 0;
+    for (uint64_t page = 0, n; buf && (n = gather(f, &page, buf)); page += n) {
+        pthread_mutex_unlock(&s->lock);
+        uint64_t off = page * XH_PAGE_BYTES, end = xh_min64(off + n * XH_PAGE_BYTES, f->size);
+        int all = store(f, page, n, buf);
+        pthread_mutex_lock(&s->lock);
+        from = off == to ? from : off;
+        to = all ? end : 0;
+        drop(s, from, to);
+        bytes += end - off;
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(buf);
+    if (bytes)
+        xh_trace(XH_T_READ, "shared", "bytes=%llu", (unsigned long long)bytes);
+}
