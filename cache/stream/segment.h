@@ -56,6 +56,7 @@ struct xh_stage {
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
     uint64_t asked;          /* bytes that all reads have asked it for */
     int unshared;            /* something came that is not shared */
+    uint64_t looked_ns;      /* when a stream looked whether others read the file too */
     int lost;                /* a stream ended early since the last xh_stage_reach */
     struct xh_waiter *waiting; /* all of them */
 };

@@ -1,5 +1,5 @@
-/* Sharing: what the stage has goes to the shadow, once others read the file too. See stream.h. */
-#include "stream.h"
+/* Sharing: what the stage has goes to the shadow, once others read the file too. See share.h. */
+#include "share.h"
 
 #include <stdlib.h>
 

@@ -9,6 +9,7 @@
 #include "pages/limits.h"
 #include "policy.h"
 #include "segment.h"
+#include "share.h"
 #include "watch/trace.h"
 
 /* What a stream's loads take in turns, together. A large read then waits for all of them at once, and what they bring
@@ -27,17 +28,28 @@
 #define SOON_S 4
 #define RATED_NS 250000000u
 
+/* A stream notices within so long that others read the file too, also while its own reader waits for it: some 10 ms
+ * after these have opened the file they ask for as much as they may. To look costs a system call, 1 us. */
+#define LOOK_NS 5000000u
+
 /* Whether a stream's load is to stand still. Takes the lock. */
 static int full(struct xh_transfer *t)
 {
     struct xh_prefetch *l = t->ctx;
     struct xh_stage *s = l->f->stage;
+    uint64_t now = xh_now_ns();
     pthread_mutex_lock(&s->lock);
+    int looks = !l->cut && now - s->looked_ns > LOOK_NS;
+    s->looked_ns = looks ? now : s->looked_ns;
     int far = l->pos >= s->reach && l->pos >= l->first;
     int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
     int over = l->cut && l->pos >= l->cut; /* what comes until it is over is for nobody */
     l->behind &= !is;
     pthread_mutex_unlock(&s->lock);
+    if (looks && xh_shadow_shared(l->f->shadow)) { /* what comes from now on comes for them, too */
+        xh_stage_end(l->f);
+        xh_stage_share(l->f);
+    }
     return is || over;
 }
 

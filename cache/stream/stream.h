@@ -37,10 +37,6 @@ void xh_stage_tell(struct xh_file *f, uint64_t rate);
  * too. */
 void xh_stage_end(struct xh_file *f);
 
-/* Others read the file too: what is there goes to the shadow, so that they need not fetch it once more.
- * Blocks as long as the copying takes. */
-void xh_stage_share(struct xh_file *f);
-
 /* Ends the streams where they have come to by then when |ahead| bytes more have come of each, or behind that. */
 void xh_stage_cut(struct xh_file *f, uint64_t ahead);
 

@@ -122,7 +122,7 @@ def main():
                 together(4, 2 * size)
             with tap.claim("eight that open together and read what one alone would stream fetch it once together, not each"):
                 together(8, 2 * size, GATE + READ_ALL, subprocess.PIPE, stream_bytes="1M")
-            with tap.claim("one that comes when another has read a part, and fetched more ahead for itself alone, gets of it "
+            with tap.claim("one that comes when another has read a part, and fetched more ahead for itself alone, gets "
                            "what that one has"), harness.shadow_dir() as fresh:
                 before = server.requests()[1]
                 env_of = harness.driver_env(server, fresh, stream_bytes="1M")
