@@ -136,11 +136,12 @@ int xh_replace_find(struct xh_edit *e)
     return put_back(e, name, &ignored);
 }
 
-/* The error of a file that is at |aside| and should be at its name. */
+/* The error of a file that is at |aside| and should be at its name. Once it is renamed, what was written here can be
+ * sent: so |code| is not XH_E_CHANGED, which has a conflict's advice (keep.c). */
 static int stranded(struct xh_edit *e, const char *aside, int code, struct xh_err *err)
 {
     return xh_err_set(err, code, 0,
-                      "%.200s: the file lies at the server as %.200s%.60s, and could not be put back: rename it",
+                      "%.200s: the file lies at the server as %.200s%.60s, and could not be put back: rename it first",
                       xh_dav_shown(e->dav), xh_dav_shown(e->dav), aside);
 }
 
@@ -154,9 +155,9 @@ static int undo_first(struct xh_edit *e, const struct swap *w, int is_old, struc
     if (w->placed == REFUSED || is_old)
         return xh_replace_undo(e, w->aside) ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_NET, err);
     /* Another's version is not removed for a file that may be this writer's own, hidden by a cache; and nothing is sent
-     * again, as that would be merged with it. */
+     * again now, as that would be merged with it. */
     int rc = xh_dav_move(e->dav, w->aside, "", 0, &why);
-    return rc == 0 ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_CHANGED, err);
+    return rc == 0 ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_STATUS, err);
 }
 
 /* The file that should be put back, at |from|, did not come to its name, and what was there is aside. Puts back the
@@ -221,9 +222,8 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
         from = w.aside;
         hidden = !shows || (i == 0 && is_same(&w.was, &e->missed));
     }
-    return xh_err_set(
-        err, XH_E_CHANGED, 0,
-        "%.200s: others replace the file again and again: this is a conflict. One of their versions lies beside "
-        "it, as %.60s or %.60s",
-        xh_dav_shown(e->dav), name[0], name[1]);
+    return xh_err_set(err, XH_E_STATUS, 0,
+                      "%.200s: others replace the file again and again. The newest of their versions lies at the "
+                      "server as %.200s%.60s: rename it first",
+                      xh_dav_shown(e->dav), xh_dav_shown(e->dav), from);
 }

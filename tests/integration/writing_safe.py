@@ -736,6 +736,43 @@ def check_moment(tap, p):
             assert p.bytes(name) == p.hash(p.work / "moment.h5"), "the other's bytes are gone"
             assert p.beside(name) == [] and len(p.left()) == 1, (p.beside(name), p.left())
             p.tool("drop", p.left()[0]["id"])
+    for refused, words in ((False, "others come in each exchange of the last step"),
+                           (True, "an exchange breaks off, and another's file cannot be put back")):
+        with tap.claim(f"moment: {words}: no conflict; the error names the file to rename, and retry then sends"):
+            p.good(make, url)
+            mine = (p.root / name).read_bytes()
+            at = int(p.local("print(h5py.File(url)['a'].id.get_offset())", p.root / name))
+            others = []
+
+            def other(mine=mine, at=at, others=others):
+                """The file with another number changed, of a date of its own."""
+                new = len(others) + 1
+                there = p.work / "other"
+                there.write_bytes(mine[:at + 8 * new] + b"\x01" * 8 + mine[at + 8 * new + 8:])
+                os.utime(there, (time.time() - 100 + new,) * 2)
+                os.replace(there, p.root / name)
+                others.append((p.root / name).read_bytes())
+
+            def rule(_, method, path, refused=refused, others=others, other=other):
+                if step(0)(method, path) and (not others or not refused):
+                    other()
+                elif refused and step(1)(method, path):
+                    return "cut"
+                elif refused and method == "MOVE" and re.search(r"[vw]\d+$", path):
+                    return 403
+                return None
+            p.gate.arm(rule)
+            err = p.bad(change, url)
+            p.gate.arm(lambda *_: None)
+            [left] = p.left()
+            lies = re.search(re.escape(url) + r"(\.xhdf5-[0-9a-f]+[vw]\d+)\b.*: rename it first\. ", err)
+            assert lies and "conflict" not in err and f"recover retry {left['id']}" in err, (err[-1500:], p.gate.log)
+            there = p.root / (name + lies[1])
+            assert there.read_bytes() == others[-1], "it is not the newest one that is named"
+            there.rename(p.root / name)
+            p.tool("retry", left["id"])
+            got = p.local("a = h5py.File(url)['a'][:]; print(np.nonzero(a)[0], a[0])", p.root / name)
+            assert got == f"[0 {len(others)}] 1.0\n" and p.left() == [] and p.beside(name) == [], (got, p.beside(name))
     with tap.claim("moment: the server stops between the two requests: the old file goes back, and it is done again"):
         p.good(make, url)
         cuts = []
