@@ -12,7 +12,7 @@ void xh_parallel_close(struct xh_parallel *p)
 }
 
 int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *url, hid_t fapl,
-                         struct xh_remote **out, struct xh_err *err)
+                         const struct xh_namer *by, struct xh_remote **out, struct xh_err *err)
 {
     return xh_remote_open(h5, url, fapl, NULL, out, err);
 }

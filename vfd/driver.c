@@ -41,6 +41,7 @@ struct xh_vfd_file {
     struct xh_parallel *parallel; /* NULL: no other process shares the file */
     uint64_t family; /* see family.h */
     uint64_t by;     /* the number of the file that named it (xh_sources_file); 0: the program did */
+    int pages;       /* 1: HDF5 reads whole pages */
 
     /* For files that a file named: see heed(). */
     int forgives; /* 1: HDF5 is older than 2.0 */
@@ -141,7 +142,7 @@ static int open_url(struct xh_vfd_file *f, const char *asked, const char *url, u
     int rc = xh_remote_wants_writing(flags) && !f->parallel ? xh_remote_edit(f->h5, url, flags, fapl, &f->remote, &err)
                                                             : xh_remote_refuse_flags(url, flags, &err);
     if (rc == 0 && f->parallel)
-        rc = xh_parallel_open_url(f->parallel, f->h5, url, fapl, &f->remote, &err);
+        rc = xh_parallel_open_url(f->parallel, f->h5, url, fapl, f->by ? &f->names->namer : NULL, &f->remote, &err);
     else if (rc == 0 && !f->remote)
         rc = xh_remote_open(f->h5, url, fapl, NULL, &f->remote, &err);
     /* With a communicator opening fails at once. Otherwise HDF5 would read on one rank while the others wait for it. */
@@ -218,6 +219,7 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
     f->h5 = h5;
     xh_python_begin();
     xh_elink_watch(h5); /* before anything that may push: these clear the stack */
+    f->pages = xh_fapl_has_pages(h5, fapl);
     f->names = xh_fapl_info_of(h5, fapl);
     if (f->names && !f->names->namer.by_file)
         xh_elink_namer(h5, &f->names->namer);
@@ -402,10 +404,14 @@ static int read_view(struct xh_vfd_file *f, hid_t dxpl, haddr_t addr, size_t cou
 /* The global heap holds the file names of a virtual dataset. HDF5 reads it before it opens these files. */
 static void look_for_names(struct xh_vfd_file *f, haddr_t addr, const void *buf, size_t size)
 {
-    size_t bytes;
-    const uint8_t *heap = xh_mapping_saw(&f->heap, addr, buf, size, &bytes);
-    if (heap)
-        xh_family_saw(f->family, heap, bytes);
+    const uint8_t *p = buf, *end = p + size;
+    do {
+        size_t bytes;
+        const uint8_t *heap = xh_mapping_saw(&f->heap, addr + (haddr_t)(p - (const uint8_t *)buf), p, (size_t)(end - p),
+                                             &bytes);
+        if (heap)
+            xh_family_saw(f->family, heap, bytes);
+    } while (f->pages && (p = xh_mapping_within(p, (size_t)(end - p))));
 }
 
 static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size, void *buf)

@@ -101,6 +101,13 @@ int xh_fapl_mentions(const struct xh_fapl_info *info, enum xh_opt_id id)
            (info->config_lost && !info->namer.by_file);
 }
 
+int xh_fapl_has_pages(struct xh_h5 *h5, hid_t fapl)
+{
+    size_t bytes = 0;
+    unsigned unused;
+    return h5->H5Pget_page_buffer_size(fapl, &bytes, &unused, &unused) < 0 || bytes > 0;
+}
+
 int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err)
 {
     const struct xh_fapl_info *info = xh_fapl_peek(h5, fapl);

@@ -33,6 +33,10 @@ int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct x
  * has its default, so that the sources need not be read. */
 int xh_fapl_mentions(const struct xh_fapl_info *info, enum xh_opt_id id);
 
+/* Returns 1 when HDF5 reads whole pages of a file that is opened with |fapl|: it has a page buffer, or that cannot be
+ * told. */
+int xh_fapl_has_pages(struct xh_h5 *h5, hid_t fapl);
+
 /* Returns a copy of |fapl|'s block; if it has none, a new block with its configuration string. NULL: out of memory.
  * Owns: free(). */
 struct xh_fapl_info *xh_fapl_info_of(struct xh_h5 *h5, hid_t fapl);

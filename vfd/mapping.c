@@ -7,6 +7,7 @@
 #include "../cache/base/bytes.h"
 #include "../cache/base/hdf5.h"
 
+#define SIGNATURE  "GCOL\1" /* and the version */
 #define HEAD_BYTES 16u      /* of a collection, and of an object in it */
 #define BLOCK_HEAD 9u       /* of a mapping: version, number of entries */
 #define COLLECTION_MOST (16u << 20)
@@ -129,7 +130,7 @@ static int names_of(struct cursor c, struct xh_names *out)
 static uint64_t collection(const void *p, size_t len)
 {
     struct cursor c = {p, len};
-    if (len < HEAD_BYTES || memcmp(p, "GCOL\1", 5) != 0)
+    if (len < HEAD_BYTES || memcmp(p, SIGNATURE, strlen(SIGNATURE)) != 0)
         return 0;
     take(&c, 8);
     return number(&c, 8);
@@ -182,4 +183,9 @@ const uint8_t *xh_mapping_saw(struct xh_mapping_seen *s, uint64_t at, const void
     memcpy(s->p + s->have, p, len);
     *bytes = s->have = s->bytes;
     return s->p;
+}
+
+const uint8_t *xh_mapping_within(const void *p, size_t len)
+{
+    return len > 1 ? memmem((const uint8_t *)p + 1, len - 1, SIGNATURE, strlen(SIGNATURE)) : NULL;
 }

@@ -37,4 +37,8 @@ struct xh_mapping_seen {
  * NULL. Owns: the result belongs to |p|'s caller or to |s|, until the next call. Free s->p in the end. */
 const uint8_t *xh_mapping_saw(struct xh_mapping_seen *s, uint64_t at, const void *p, size_t len, size_t *bytes);
 
+/* Returns where the next collection may begin among the |len| bytes at |p|, behind the first one; NULL: nowhere. With
+ * HDF5's page buffer collections lie anywhere in what is read. */
+const uint8_t *xh_mapping_within(const void *p, size_t len);
+
 #endif

@@ -21,10 +21,11 @@ struct xh_parallel;
 int xh_parallel_of(struct xh_h5 *h5, hid_t fapl, struct xh_parallel **out);
 void xh_parallel_close(struct xh_parallel *p);
 
-/* Opens a URL in all processes of |p|: rank 0 asks the origin and tells the others. All succeed or all fail. Returns
- * and owns as xh_remote_open. Collective; blocks. */
+/* Opens a URL in all processes of |p|: rank 0 asks the origin and tells the others. All succeed or all fail. |by|: the
+ * file that names it; NULL: the program does. Returns and owns as xh_remote_open, or as xh_source_never_ends.
+ * Collective; blocks. */
 int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *url, hid_t fapl,
-                         struct xh_remote **out, struct xh_err *err);
+                         const struct xh_namer *by, struct xh_remote **out, struct xh_err *err);
 
 /* Returns 1 in one process of |p|, which prints messages that are printed once. */
 int xh_parallel_first(const struct xh_parallel *p);

@@ -152,14 +152,12 @@ struct xh_remote *xh_remote_unopened(struct xh_h5 *h5, const char *url, const st
 /* Sets what follows from URL and options, for reading and for writing. */
 static void settle(struct xh_remote *r, const char *url, hid_t fapl, const struct xh_options *o)
 {
-    size_t page_buffer = 0;
-    unsigned unused;
     xh_cache_names(url, o, &r->names);
     /* NULL when out of memory: then nothing is remembered */
     r->named = o->namer.by_file ? xh_family_key(&o->namer, url) : NULL;
     r->family = o->namer.family;
     r->local_sources = o->local_sources != 0;
-    r->pages = r->h5->H5Pget_page_buffer_size(fapl, &page_buffer, &unused, &unused) < 0 || page_buffer > 0;
+    r->pages = xh_fapl_has_pages(r->h5, fapl);
     atomic_init(&r->elsewhere, 0);
 }
 

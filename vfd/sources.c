@@ -252,9 +252,7 @@ static int is_there(struct xh_h5 *h5, const char *url, hid_t fapl)
     return there;
 }
 
-/* |url| was opened. Once in many files of a name with %b asks the server for one that cannot be there. Returns 0; or,
- * with |err| set, XH_E_PROTO: the server has that, too, so HDF5 would never come to an end. */
-static int never_ends(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by, struct xh_err *err)
+int xh_source_never_ends(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by, struct xh_err *err)
 {
     char *absurd = xh_family_absurd(by->family, url), shown[200];
     int there = absurd && is_there(h5, absurd, fapl);
@@ -282,7 +280,7 @@ static int open_known(struct xh_h5 *h5, const char *asked, const char *url, cons
     int rc = kin == XH_KIN_FAILED    ? err.code
              : kin == XH_KIN_MISSING ? XH_E_NOENT
                                      : try_open(h5, url, flags, fapl, out, &err);
-    if (rc == 0 && kin == XH_KIN_UNKNOWN && (rc = never_ends(h5, url, fapl, by, &err))) {
+    if (rc == 0 && kin == XH_KIN_UNKNOWN && (rc = xh_source_never_ends(h5, url, fapl, by, &err))) {
         xh_remote_close(*out);
         *out = NULL;
     }

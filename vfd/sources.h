@@ -18,6 +18,11 @@ struct xh_remote;
 int xh_source_open(struct xh_h5 *h5, const char *asked, const char *url, unsigned flags, hid_t fapl,
                    const struct xh_namer *by, const char *path, struct xh_remote **out);
 
+/* |url|, which |by| names, was opened. Once in many files of a name with %b asks the server for one that cannot be
+ * there. Returns 0; or, with |err| set, XH_E_PROTO: the server has that, too, so HDF5 would never come to an end.
+ * Blocks. */
+int xh_source_never_ends(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by, struct xh_err *err);
+
 /* Returns 1 when |url| is not what the file names. HDF5 tries a name as it stands, and then appends it to the directory
  * of the file that names it. So when "https://other/name" is missing, HDF5 asks for
  * "https://host/dir/https://other/name". */

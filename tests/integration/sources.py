@@ -36,6 +36,8 @@ for what, *words in json.load(sys.stdin):
         got = "done"
         if what == "open":
             f = h5py.File(*words)
+        elif what == "open paged":
+            f = h5py.File(*words, page_buf_size=1 << 20)
         elif what == "hold":    # open beside the others, to the end
             held.append(h5py.File(*words))
         elif what == "part":
@@ -69,7 +71,8 @@ MAKE = """
 import h5py, json, numpy as np, sys
 for line in sys.stdin:
     path, names, inside = json.loads(line)
-    with h5py.File(path, "w", libver="latest" if names else None) as f:
+    paged = {"fs_strategy": "page", "fs_page_size": 16384} if "paged" in path else {}
+    with h5py.File(path, "w", libver="latest" if names else None, **paged) as f:
         if names is None:
             f["d"] = np.arange(6)
             late = f.create_dataset("late", (6,), int)    # its data comes behind all else, its header is in the beginning
@@ -78,6 +81,8 @@ for line in sys.stdin:
             f["far/e"] = np.arange(6)
             late[:] = np.arange(6)
             continue
+        if paged:
+            f["before"] = np.arange(6)    # else the page begins with the names
         for name, url in names.items():
             if "%b" in url:    # blocks of six, as many as there are files
                 space, block = h5py.h5s.create_simple((6,), (h5py.h5s.UNLIMITED,)), h5py.h5s.create_simple((6,))
@@ -439,6 +444,14 @@ def names_without_an_end(tap, bench, liar, directory):
         raised(out[1], out[1][0], None, "would never end", "/ok/part-18446744073709551615.h5")
         assert "endless.h5 names files with %b" in out[1][2] and "404" in out[1][2], out
         assert len(liar.requests()) < 300, len(liar.requests())
+    paged = str(bench.make(directory / "endless-paged.h5", {"all": f"{liar.base}/ok/part-%b.h5"}))
+    bench.finish()
+    for version in "1.14.5", "2.0":
+        liar.reset()
+        with tap.claim(f"{version}: so it is where HDF5 reads whole pages, which have the names within them"):
+            out, errors = bench.run(version, [["open paged", paged], ["read", "all"]])
+            raised(out[1], out[1][0], None, "would never end", "/ok/part-18446744073709551615.h5")
+            assert len(liar.requests()) < 300, len(liar.requests())
     with harness.Server("nginx", directory / "long") as server:
         with tap.claim("names with %b of which there are many hundreds at an honest server: all of them are read"):
             out, errors = bench.run("2.0", [["open", f"{server.url}/all.h5"], ["read", "all"]], ca_bundle=server.cacert,

@@ -6,6 +6,7 @@
  *   rows columns points all uneven none                   the share of each rank, one after the other
  *   int64         into another type than the file's       noselection  selection I/O is off
  *   walk          visits every object and its attributes  open         nothing but that
+ *   broken=LINK   which no rank can follow                length=DATASET   of one dimension, the same in all ranks
  *   DATASET       a word with a '/' : from here on
  * Rank 0 prints "NAME SHARE mode=M" for each, HDF5's word for how the transfer went, and "objects=N". */
 #include <mpi.h>
@@ -163,6 +164,14 @@ int main(int argc, char **argv)
             MPI_Allreduce(&failed, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
             if (rank == 0)
                 printf("%s not followed in %d\n", argv[i] + 7, all);
+        } else if (!strncmp(argv[i], "length=", 7)) { /* of a virtual data set, whose sources are opened for that */
+            hid_t dset = H5Dopen2(file, argv[i] + 7, H5P_DEFAULT), space = H5Dget_space(dset);
+            hsize_t dims[1], least;
+            CHECK(H5Sget_simple_extent_dims(space, dims, NULL) == 1 && H5Sclose(space) >= 0 && H5Dclose(dset) >= 0);
+            MPI_Allreduce(dims, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
+            CHECK(least == dims[0]);
+            if (rank == 0)
+                printf("%s length=%llu\n", argv[i] + 7, (unsigned long long)least);
         } else if (argv[i][0] == '/')
             name = argv[i];
         else if (strcmp(argv[i], "metadata") && strcmp(argv[i], "open"))

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / d) for d in ("support", "integration")]
 import harness  # noqa: E402
+import sources  # noqa: E402
 
 MAKE = """
 import sys, h5py, numpy as np
@@ -249,6 +250,22 @@ def failures(tap, job, server, local):
         said = [line for line in err.splitlines() if line.startswith("xhdf5: ")]
         assert len(said) == 2 and f"{server.url}/missing.h5" in said[0] and "404" in said[0] and refused in said[1], (
             said, err[-500:])
+    with tap.claim("names with %b at a server that has a file for each name come to an end in all ranks, and a line "
+                   "says why"), harness.shadow_dir() as shadow:
+        source, endless = (os.path.join(os.path.dirname(local), n) for n in ("source.h5", "endless.h5"))
+        bench = sources.Bench(pathlib.Path(shadow))
+        bench.make(source, None)
+        bench.finish()
+        liar = sources.Liar(source)
+        try:
+            bench.make(endless, {"all": f"{liar.base}/ok/part-%b.h5"})
+            bench.finish()
+            env = harness.driver_env(server, shadow) | {"no_proxy": "*"}
+            out, err = job.run(env, f"{server.url}/endless.h5", local, "length=/all")
+        finally:
+            liar.close()
+        said = [line for line in err.splitlines() if line.startswith("xhdf5: ")]
+        assert "/all length=1530\n" in out and len(said) == 1 and "would never end" in said[0], (out, said, err[-500:])
     with tap.claim("without a shadow it works as well"):
         job.run(harness.driver_env(server, shadow="/proc/nowhere"), f"{server.url}/earliest.h5", local, "metadata",
                 "/gzip", "rows", "/small_chunks", "columns")

@@ -21,6 +21,7 @@
 #include "../../cache/cache.h"
 #include "../../cache/watch/trace.h"
 #include "../h5err.h"
+#include "../sources.h"
 #include "spans.h"
 
 struct xh_parallel { /* constant while open */
@@ -114,11 +115,13 @@ struct news {
 };
 
 /* For rank 0: opens the file, and gets what the others need. */
-static void ask(struct xh_h5 *h5, const char *url, hid_t fapl, struct xh_remote **r, struct news *news, void **told)
+static void ask(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by, struct xh_remote **r,
+                struct news *news, void **told)
 {
     size_t len = 0;
     if (xh_remote_open(h5, url, fapl, NULL, r, &news->err) == 0 &&
-        xh_cache_tell(xh_remote_cache(*r), told, &len, &news->err)) {
+        ((by && xh_source_never_ends(h5, url, fapl, by, &news->err)) ||
+         xh_cache_tell(xh_remote_cache(*r), told, &len, &news->err))) {
         xh_remote_close(*r);
         *r = NULL;
     }
@@ -134,13 +137,13 @@ static int metadata_by_one(struct xh_h5 *h5, hid_t fapl)
 }
 
 int xh_parallel_open_url(struct xh_parallel *p, struct xh_h5 *h5, const char *url, hid_t fapl,
-                         struct xh_remote **out, struct xh_err *err)
+                         const struct xh_namer *by, struct xh_remote **out, struct xh_err *err)
 {
     struct news news = {0};
     struct xh_remote *r = NULL;
     void *told = NULL;
     if (p->rank == 0)
-        ask(h5, url, fapl, &r, &news, &told);
+        ask(h5, url, fapl, by, &r, &news, &told);
     MPI_Bcast(&news, sizeof news, MPI_BYTE, 0, p->comm);
     if (news.err.code) {
         *err = news.err;
