@@ -21,7 +21,8 @@
 struct looker {
     struct xh_look *l;
     hid_t file;
-    const char *under; /* the path that names are relative to: "" or "/a/b" */
+    uint64_t chunk_base; /* see xh_inside_chunk_base */
+    const char *under;   /* the path that names are relative to: "" or "/a/b" */
     int nomem;
 };
 
@@ -183,7 +184,7 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
         return H5_ITER_CONT;
     c->ob->chunks++;
     c->ob->stored_bytes += size;
-    note_raw(c->k, addr, size);
+    note_raw(c->k, c->k->chunk_base + addr, size);
     if (c->ob->chunks > CHUNKS_MOST || (c->ob->chunks % 1024 == 0 && is_over(c->k->l))) {
         c->k->l->seen.cut = 1;
         return H5_ITER_STOP;
@@ -459,6 +460,7 @@ int xh_look(struct xh_look *l, const char *url, const struct xh_options *o, stru
         for (size_t n = strlen(under); n && under[n - 1] == '/'; n--)
             under[n - 1] = '\0';
         k.under = under;
+        k.chunk_base = xh_inside_chunk_base(NULL, k.file);
         l->opened_ns = xh_now_ns();
         see_file(l, k.file);
         rc = walk(&k, start, err);

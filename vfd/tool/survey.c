@@ -22,7 +22,7 @@ struct walk {
     struct xh_survey *s;
     hid_t file;
     unsigned long number; /* HDF5's number of the file; a path may lead to another file */
-    uint64_t chunk_base; /* added to chunk addresses that this libhdf5 gives without the user block */
+    uint64_t chunk_base; /* see xh_inside_chunk_base */
     int raw;             /* 1: raw data of what is visited now is wanted */
     int meta;            /* 1: what is visited now was not visited before */
     int nomem;
