@@ -91,8 +91,7 @@ int xh_cache_open_told(const char *url, const struct xh_options *o, const struct
 struct xh_account;
 
 /* As xh_cache_open, for a file that is part of something which has the account |whole|: what the file takes is charged
- * to that, and closing it adds its counters there and prints nothing. |whole| must outlive the file. Its head is
- * proved, as what is read of it may be written back under the condition of its version. */
+ * to that, and closing it adds its counters there and prints nothing. |whole| must outlive the file. */
 int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out,
                        struct xh_err *err);
 

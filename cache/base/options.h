@@ -56,6 +56,7 @@ struct xh_options {
     int to_disk; /* 1: what the shadow has is copied to the disk cache when the file is settled, or closed */
     int may_lack; /* 1: the object may not exist, so nothing that others rely on may depend on it */
     int doubtful; /* 1: most likely it does not, so it is asked for by one request */
+    int is_kept; /* 1: what is read outlives the file's opening, or is sent: reads return proved bytes alone */
     int is_written; /* 1: the file is open to be written, and what is read of it may be published */
     struct xh_namer namer; /* what named the URL */
     struct xh_env *env; /* the environment when the file was opened, see env.h; NULL: the current environment */

@@ -20,7 +20,7 @@ int xh_edit_settle(struct xh_edit *e, const char *url, const struct xh_options *
     const char *at = host ? memrchr(host + 3, '@', (size_t)(end - host - 3)) : NULL;
     const char *from = at ? at + 1 : host ? host + 3 : url;
     e->opt = *o;
-    e->opt.is_written = 1;
+    e->opt.is_written = e->opt.is_kept = 1;
     xh_env_hold(&e->opt);
     snprintf(e->opt.sidecar, sizeof e->opt.sidecar, "off");
     int n = snprintf(e->opt.endpoints, sizeof e->opt.endpoints, "https://%.*s", (int)(end - from), from);
@@ -35,6 +35,7 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
         int rc = xh_cache_open_part(url, &e->opt, &e->account, &e->file, err);
         if (rc == XH_E_NOENT && tries == 0 && !*e->refused && xh_replace_find(e))
             continue;
+        rc = rc ? rc : xh_cache_prove(e->file, err); /* now, as it can still be opened again */
         if (rc != XH_E_CHANGED) {
             rc = rc ? rc : xh_dav_stat(e->dav, "", st, err);
             if (rc)

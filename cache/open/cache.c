@@ -328,12 +328,7 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
 int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out,
                        struct xh_err *err)
 {
-    int rc = cache_open(url, o, NULL, whole, 0, out, err);
-    if (rc || (rc = xh_cache_prove(*out, err)) == 0)
-        return rc;
-    xh_cache_close(*out);
-    *out = NULL;
-    return rc;
+    return cache_open(url, o, NULL, whole, 0, out, err);
 }
 
 int xh_cache_open_told(const char *url, const struct xh_options *o, const struct xh_told *told, struct xh_file **out,

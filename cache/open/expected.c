@@ -224,7 +224,7 @@ static int same_options(const struct xh_options *a, const struct xh_options *b)
     }
     return x->by_file == y->by_file && x->remote == y->remote && x->family == y->family &&
            strcmp(x->server, y->server) == 0 && strcmp(x->parent, y->parent) == 0 && a->may_lack == b->may_lack &&
-           a->sums == b->sums && a->is_written == b->is_written;
+           a->sums == b->sums && a->is_kept == b->is_kept && a->is_written == b->is_written;
 }
 
 /* Waits until |e|, which is wanted, is open or has failed. Returns 1 when that was interrupted. The lock is held; lets

@@ -241,7 +241,7 @@ static int read_in(struct xh_file *f, enum xh_kind kind, const struct xh_extent 
         count_hit(f, kind, ext, n, bytes);
     else if ((rc = xh_read_pages(f, kind, ext, n, served, err)) != 0)
         return rc;
-    if (by != &xh_unverified_source && (rc = xh_unverified_prove(f, err)) != 0)
+    if ((by != &xh_unverified_source || f->opt.is_kept) && (rc = xh_unverified_prove(f, err)) != 0)
         return rc;
     tell(f, XH_ANSWERED, kind, ext, n, served, 0);
     return 0;

@@ -729,6 +729,21 @@ Test(read, nothing_else_is_read_until_an_early_head_is_proved)
     }
 }
 
+Test(read, what_is_read_to_be_kept_is_nothing_of_an_early_head_that_is_not_proved)
+{
+    static const uint8_t other[] = {0x55, 0};
+    for (int same = 0; same < 2; same++) {
+        struct xh_file *f = open_early("shadow=off", other[same]);
+        f->opt.is_kept = 1;
+        engine.transfers = 0;
+        cr_assert_eq(read_code(f, 100, 100, other[same]), same ? 0 : XH_E_CHANGED);
+        cr_assert_eq(read_code(f, 0, 9000, other[same]), same ? 0 : XH_E_CHANGED);
+        cr_assert_eq(engine.transfers, 1);
+        drain();
+        xh_cache_close(f);
+    }
+}
+
 /* The tmpfs file is cut and grown again by another program while a page comes in pieces: what was there of it is
  * zeros. */
 Test(read, a_page_that_comes_in_pieces_is_published_as_it_came_whatever_befalls_the_file)

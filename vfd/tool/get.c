@@ -167,8 +167,6 @@ static int fetch(struct download *d)
     }
     xh_progress_end(&p, d->at);
     free(piece);
-    if (code == XH_EXIT_OK && xh_cache_prove(d->f, &err) != 0)
-        code = XH_EXIT_FAILED;
     if (err.code == 0)
         return code;
     xh_tool_fail(0, "%s", err.text);
@@ -295,6 +293,7 @@ static int get(struct download *d, const struct xh_options *given)
     d->options = *given;
     /* nothing is read twice: uses what other processes have in the shadow, and adds nothing to it */
     d->options.stream_bytes = 0;
+    d->options.is_kept = 1;
     int rc = xh_cache_open(d->url, &d->options, &d->f, &err),
         whole = (rc == XH_E_PROTO && err.status == 200) || (rc == XH_E_STATUS && err.status == 501);
     if (rc && !whole)

@@ -70,7 +70,7 @@ struct name {
 };
 
 struct xh_tree {
-    const struct xh_options *o;
+    struct xh_options o;
     void (*say)(const char *text);
     pthread_mutex_t lock; /* guards what follows, names and nodes */
     pthread_cond_t opened;
@@ -272,8 +272,8 @@ static int open_name(struct xh_tree *t, struct name *name, struct xh_err *err)
     }
     name->busy = 1;
     pthread_mutex_unlock(&t->lock);
-    int rc = xh_cache_open(name->url, t->o, &f, err);
-    int directory = rc && (err->directory || (rc == XH_E_NOENT && xh_list_is_prefix(name->url, t->o)));
+    int rc = xh_cache_open(name->url, &t->o, &f, err);
+    int directory = rc && (err->directory || (rc == XH_E_NOENT && xh_list_is_prefix(name->url, &t->o)));
     pthread_mutex_lock(&t->lock);
     name->busy = 0;
     pthread_cond_broadcast(&t->opened);
@@ -330,7 +330,7 @@ static void look_at(struct xh_tree *t, struct node *d, struct name *name)
         urls[i] = names[i]->url; /* constant, and the name stays while it is busy */
     }
     pthread_mutex_unlock(&t->lock);
-    xh_list_look(urls, n, t->o, found);
+    xh_list_look(urls, n, &t->o, found);
     pthread_mutex_lock(&t->lock);
     for (size_t i = 0; i < n; i++) {
         names[i]->busy = 0;
@@ -468,7 +468,6 @@ int xh_tree_read(struct xh_tree *t, uint64_t id, uint64_t off, void *buf, size_t
     if (!f)
         return ESTALE;
     int rc = xh_cache_read(f, kind, &e, 1, &err);
-    rc = rc ? rc : xh_cache_prove(f, &err); /* the kernel keeps the bytes for as long as the version lasts */
     *len = e.len;
     pthread_mutex_lock(&t->lock);
     /* The name means something else by now, or nothing, or not for us: the next one who asks for it will see. */
@@ -523,7 +522,7 @@ int xh_tree_list(struct xh_tree *t, uint64_t id, struct xh_entries *out)
     int rc = n && n->url && !url ? ENOMEM : 0;
     if (rc == 0 && url) {
         pthread_mutex_unlock(&t->lock);
-        int bad = xh_list_at(url, t->o, out, &err);
+        int bad = xh_list_at(url, &t->o, out, &err);
         pthread_mutex_lock(&t->lock);
         if (bad) {
             tell(t, &err);
@@ -546,7 +545,8 @@ struct xh_tree *xh_tree_new(const struct xh_options *o, void (*say)(const char *
     struct xh_tree *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    t->o = o;
+    t->o = *o;
+    t->o.is_kept = 1; /* the kernel keeps the bytes for as long as the version lasts */
     t->say = say;
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->opened, NULL);
@@ -581,7 +581,7 @@ int xh_tree_begin(struct xh_tree *t, struct xh_err *err)
         return 0;
     if (root->url) {
         struct xh_entries names = {0};
-        int rc = xh_list_at(root->url, t->o, &names, err);
+        int rc = xh_list_at(root->url, &t->o, &names, err);
         xh_entries_free(&names);
         if (rc)
             tell(t, err);
