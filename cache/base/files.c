@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define PART_TRIES 100 /* others may make and remove it meanwhile */
@@ -164,4 +165,11 @@ DIR *xh_list(int fd)
 int xh_list_fd(DIR *d)
 {
     return dirfd(d);
+}
+
+uint64_t xh_free_bytes(int fd)
+{
+    struct statvfs fs;
+    /* A tmpfs without limit reports 0 blocks. */
+    return fstatvfs(fd, &fs) == 0 && fs.f_blocks ? (uint64_t)fs.f_bavail * fs.f_frsize : UINT64_MAX;
 }

@@ -67,4 +67,8 @@ DIR *xh_list(int fd);
 /* Returns the descriptor of a listing, which stays its own. */
 int xh_list_fd(DIR *d);
 
+/* Returns how many bytes the user may still write in the file system of |fd|; UINT64_MAX: it has no limit, or |fd| is
+ * below 0, or that cannot be told. */
+uint64_t xh_free_bytes(int fd);
+
 #endif

@@ -17,7 +17,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -111,10 +110,7 @@ static int open_files(struct xh_overlay *v, int flags, struct xh_err *err)
 
 static uint64_t budget_of(const struct xh_options *o, int dir)
 {
-    struct statvfs fs;
-    if (o->overlay_budget_bytes)
-        return o->overlay_budget_bytes;
-    return fstatvfs(dir, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize / 2 : UINT64_MAX;
+    return o->overlay_budget_bytes ? o->overlay_budget_bytes : xh_free_bytes(dir) / 2;
 }
 
 /* In a child, closing a copy of a descriptor leaves the parent's lock alone. */

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -226,13 +225,9 @@ uint64_t xh_budget_memory(void)
 uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes, int on_disk)
 {
     uint64_t memory = on_disk ? UINT64_MAX : xh_budget_memory();
-    memory = memory > UINT64_MAX - used_bytes ? UINT64_MAX : memory + used_bytes;
-    struct statvfs fs;
-    uint64_t room = 0;
-    if (fstatvfs(dirfd, &fs) == 0)
-        /* A tmpfs without limit reports 0 blocks. */
-        room = fs.f_blocks ? (uint64_t)fs.f_bavail * fs.f_frsize + used_bytes : UINT64_MAX;
-    room /= on_disk ? 4 : 2;
+    uint64_t room = xh_free_bytes(dirfd), most = UINT64_MAX - used_bytes;
+    memory = memory > most ? UINT64_MAX : memory + used_bytes;
+    room = (room > most ? UINT64_MAX : room + used_bytes) / (on_disk ? 4 : 2);
     return memory / 4 < room ? memory / 4 : room;
 }
 

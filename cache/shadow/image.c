@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
@@ -431,12 +430,9 @@ int xh_image_usable(const struct xh_options *o, uint64_t *free_bytes, const char
 {
     char path[XH_DIR_BYTES];
     struct xh_unfit unfit;
-    struct statvfs fs;
     uint64_t used;
     int dirfd = xh_directory_try(o, 1, &unfit), bad = dirfd < 0 ? 0 : try_file(dirfd);
-    *free_bytes = UINT64_MAX; /* a tmpfs without limit reports 0 blocks */
-    if (dirfd >= 0 && fstatvfs(dirfd, &fs) == 0 && fs.f_blocks)
-        *free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    *free_bytes = xh_free_bytes(dirfd);
     if (bad)
         xh_directory_unfit(&unfit, bad);
     else if (dirfd >= 0 && xh_budget_is_useless(o, xh_budget_of(dirfd, o, &used)))

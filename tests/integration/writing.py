@@ -220,6 +220,16 @@ for extra in (-2000, 1, 1000, 8000, 14000, 17000):
         assert one["state"] == "a write failed", one
         assert "no whole file" in p.tool("retry", one["id"], status=3) and not (p.root / "much.h5").exists()
         p.tool("drop", one["id"])
+    claim = "creating: a tmpfs without a limit, which reports no blocks, has room"
+    mount = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=0,mode=700 none "$1" && shift && exec "$@"',
+             "sh", str(p.work)]
+    if subprocess.run([*mount, "true"], capture_output=True, check=False).returncode:
+        return tap.skip(claim, "mounting is not permitted")
+    with tap.claim(claim):
+        code = "import sys, h5py, numpy as np\nurl, mode = sys.argv[1:]\n" + textwrap.dedent(MAKE)
+        status, _, err = harness.run([*mount, H5PY, "-c", code, p.server.url + "/room.h5", "w"], p.env())
+        assert status == 0, err[-2000:]
+        p.same("room.h5", p.work / "local.h5")
 
 
 def check_guarded(tap, p):

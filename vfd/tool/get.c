@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "../../cache/cache.h"
@@ -99,11 +98,8 @@ static int open_part(struct download *d)
 
 static int has_room(const struct download *d)
 {
-    struct statvfs v;
     char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
-    if (fstatvfs(d->fd, &v) != 0 || v.f_blocks == 0)
-        return 1;
-    uint64_t room = (uint64_t)v.f_bavail * v.f_frsize;
+    uint64_t room = xh_free_bytes(d->fd);
     if (room >= d->size - d->at)
         return 1;
     xh_tool_fail(0, "%s: there is room for %s, and %s are still to come", d->to, xh_size_text(room, a),
