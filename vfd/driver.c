@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../cache/watch/trace.h"
 #include "elink.h"
@@ -72,9 +73,13 @@ static void watch(struct xh_vfd_file *f, hid_t fapl)
         f->opened_in = xh_h5_entry(f->h5);
 }
 
-/* What a file at a URL named, and HDF5 has just tried as a local path on this thread; "": nothing. A path that begins
- * with a slash was refused. HDF5 then tries a file of that name beside the URL, and the user sees that failure. */
+/* What a file at a URL named, and HDF5 has just tried as a local path on this thread; "": nothing. HDF5 then tries a
+ * file of that name beside the URL, and the user sees that failure. */
 static _Thread_local char tried[PATH_MAX]; /* a longer path cannot be opened */
+
+/* The first of those with the same last part that was refused and exists; "": none. HDF5 puts directories that the user
+ * has set before the name. */
+static _Thread_local char refused[PATH_MAX];
 
 static const char *last_part(const char *name)
 {
@@ -82,14 +87,27 @@ static const char *last_part(const char *name)
     return slash ? slash + 1 : name;
 }
 
+static void forget_tried(void)
+{
+    *tried = *refused = '\0';
+}
+
+static int ends_alike(const char *path, const char *name)
+{
+    return strcmp(last_part(path), last_part(name)) == 0;
+}
+
 /* Notes the local path |name|, unless HDF5 has made it of the parent's URL, or of the end of a path that it has tried
- * before. */
-static void note_tried(const char *name)
+ * before. |opens|: it is not refused. */
+static void note_tried(const char *name, int opens)
 {
     if (strstr(name, "/https://") || strstr(name, "/http://") || strstr(name, "/s3://") ||
         (*tried == '/' && strcmp(last_part(tried), name) == 0))
         return;
-    snprintf(tried, sizeof tried, "%s", strlen(name) < sizeof tried ? name : "");
+    const char *kept = strlen(name) < sizeof tried ? name : "";
+    if (!*refused || !ends_alike(refused, name))
+        snprintf(refused, sizeof refused, "%s", opens || access(kept, F_OK) ? "" : kept);
+    snprintf(tried, sizeof tried, "%s", opens && *name == '/' ? "" : kept);
 }
 
 /* Returns the path |name| without secrets. A path that HDF5 made from a parent's URL may contain that URL's password or
@@ -107,13 +125,15 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
     struct xh_options o;
     struct xh_err err = {0};
     char room[512];
+    if (by->by_file)
+        xh_source_prefix_cut(name);
     if (!by->by_file || !by->remote) {
-        *tried = '\0';
+        forget_tried();
         return 0;
     }
     if (xh_fapl_options(f->h5, fapl, &o, &err))
         return xh_fail_cache(f->h5, &err);
-    note_tried(o.local_sources && *name == '/' ? "" : name);
+    note_tried(name, o.local_sources != 0);
     if (o.local_sources)
         return 0;
     const char *shown = path_shown(name, room, sizeof room);
@@ -128,7 +148,8 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
 static int open_url(struct xh_vfd_file *f, const char *asked, const char *url, unsigned flags, hid_t fapl)
 {
     struct xh_err err = {0};
-    const char *path = f->by && *tried == '/' && strcmp(last_part(tried), last_part(asked)) == 0 ? tried : "";
+    /* not what is in the current directory: HDF5 tries that for each name */
+    const char *path = ends_alike(refused, asked) && (*refused == '/' || strcmp(refused, tried)) ? refused : "";
     if (!f->parallel && !(flags & ~(unsigned)XH_ACC_RDWR) && xh_remote_again(f->h5, url, &f->remote))
         return 0;
     if (f->by && !f->parallel) {
@@ -165,7 +186,7 @@ static int open_remote(struct xh_vfd_file *f, const char *url, unsigned flags, h
     if (rc == 0 && f->by && !(literal = xh_literal_url(asked, xh_source_name_at(relative, asked))))
         rc = xh_err_set(&err, XH_E_NOMEM, 0, "out of memory for a URL");
     rc = rc ? xh_fail_cache(f->h5, &err) : open_url(f, asked, literal ? literal : asked, flags, fapl);
-    *tried = '\0';
+    forget_tried();
     free(literal);
     free(beside);
     return rc;
@@ -175,7 +196,15 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
 {
     hbool_t use = 1, ignore = 0;
     char shown[512];
+    size_t at;
     xh_trace(XH_T_VFD, "path", "name=%s flags=%x", path_shown(name, shown, sizeof shown), flags);
+    char *below = f->by ? xh_source_below(&f->names->namer, name, &at) : NULL;
+    if (below) {
+        snprintf(tried, sizeof tried, "%s", below + at);
+        int rc = open_remote(f, below, flags, fapl);
+        free(below);
+        return rc;
+    }
     if (may_be_local(f, name, fapl))
         return -1;
     if (f->parallel && (flags & (XH_ACC_CREAT | XH_ACC_TRUNC | XH_ACC_RDWR)))
@@ -190,7 +219,7 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
         return xh_fail_cache(f->h5, &err);
     int rc = xh_local_open(f->h5, name, flags, ignore, mentioned && o.local_shadow ? &o : NULL, &f->local);
     if (rc == 0)
-        *tried = '\0';
+        forget_tried();
     if (!f->parallel || xh_parallel_agree(f->parallel, rc == 0) || rc)
         return rc;
     xh_local_close(f->local);

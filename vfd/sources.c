@@ -149,6 +149,41 @@ int xh_source_beside(const struct xh_namer *by, const char *relative, const char
     return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
 }
 
+char *xh_source_below(const struct xh_namer *by, const char *path, size_t *at)
+{
+    const char *host = by->remote ? strstr(path, "://") : NULL;
+    const char *slash = host ? memrchr(path, '/', (size_t)(host - path)) : NULL;
+    if (!slash || !xh_cache_is_url(slash + 1))
+        return NULL;
+    const char *url = slash + 1, *from = strchr(host + 3, '/');
+    const char *parent = strstr(by->parent, "://"), *dir = parent ? strchr(parent + 3, '/') : NULL;
+    size_t n = dir ? (size_t)(strrchr(dir, '/') - dir) + 1 : 0;
+    /* A slash ends the directory, and one begins what is below it. A URL's query may have slashes, too. */
+    int is_plain = from && n && strncmp(from, dir, n) == 0 && from[n] == '/';
+    const char *twice = from ? strstr(from, "//") : NULL, *end = is_plain ? from + n : twice ? twice + 1 : NULL;
+    char *out = NULL;
+    for (const char *p = from; p; p = strchr(p + 1, '/'))
+        if (xh_cache_is_url(p + 1)) /* what is below is a URL itself */
+            return NULL;
+    if (!end || asprintf(&out, "%.*s%s", (int)(end - url), url, end + strspn(end, "/")) < 0)
+        return NULL;
+    *at = (size_t)(end - url);
+    return out;
+}
+
+void xh_source_prefix_cut(const char *path)
+{
+    struct xh_err err;
+    const char *prefixes = getenv("HDF5_EXT_PREFIX"), *url = prefixes ? strstr(prefixes, "://") : NULL;
+    size_t n = strcspn(path, "/");
+    if (!url || (size_t)(url - prefixes) < n || strncmp(url - n, path, n) != 0)
+        return;
+    xh_err_set(&err, XH_E_INVAL, 0,
+               "HDF5_EXT_PREFIX has a URL, which HDF5 divides at its colons: it looks for links' targets in pieces of "
+               "it. H5Pset_elink_prefix takes a URL");
+    xh_source_say("HDF5_EXT_PREFIX", &err);
+}
+
 static int missing_is_error(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
 {
     struct xh_options o;

@@ -18,6 +18,15 @@ struct xh_remote;
 int xh_source_open(struct xh_h5 *h5, const char *asked, const char *url, unsigned flags, hid_t fapl,
                    const struct xh_namer *by, const char *path, struct xh_remote **out);
 
+/* |path| is what HDF5 makes of the directory of |by|, a file at a URL, and of a directory below it that the user has
+ * set (${ORIGIN}/…): it takes the URL for a relative path. Returns the URL that is meant, and sets |*at| to where in it
+ * the directory's ends. NULL: it is no such path, or out of memory. Owns: free(). */
+char *xh_source_below(const struct xh_namer *by, const char *path, size_t *at);
+
+/* HDF5 tries |path| for a file that another one names. If that is a piece of a URL in HDF5_EXT_PREFIX, which HDF5
+ * divides at each colon, says so on standard error, once. */
+void xh_source_prefix_cut(const char *path);
+
 /* |url|, which |by| names, was opened. Once in many files of a name with %b asks the server for one that cannot be
  * there. Returns 0; or, with |err| set, XH_E_PROTO: the server has that, too, so HDF5 would never come to an end.
  * Blocks. */

@@ -490,6 +490,81 @@ def names_are_of_files(tap, bench, directory):
                 assert len(lines(errors, "part%234.h5")) == 1, errors
 
 
+# Reads the first number of each dataset of standard input, by virtual_prefix and elink_prefix where there is one.
+PREFIXED = """
+import h5py, json, sys
+f, prefix, out = h5py.File(sys.argv[1]), sys.argv[2].encode(), []
+dapl, lapl = h5py.h5p.create(h5py.h5p.DATASET_ACCESS), h5py.h5p.create(h5py.h5p.LINK_ACCESS)
+if prefix:
+    dapl.set_virtual_prefix(prefix)
+    lapl.set_elink_prefix(prefix)
+for name in sys.argv[3:]:
+    try:
+        d = h5py.h5d.open(f.id, name.encode(), dapl) if name[0] == "v" else h5py.h5o.open(f.id, name.encode(), lapl)
+        out.append(int(h5py.Dataset(d)[0]))
+    except Exception as e:
+        out.append([type(e).__name__, getattr(e, "errno", None), str(e)])
+print(json.dumps(out))
+"""
+MAKE_PREFIXED = """
+import h5py, os, sys
+os.chdir(sys.argv[1])
+for i, path in enumerate(["served/below/near.h5", "served/below/sub/near.h5", "served/below/sub/in#1.h5", "sub/near.h5",
+                          "sub/in#1.h5"]):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    h5py.File(path, "w")["d"] = [i + 1]
+with h5py.File("served/below/parent.h5", "w") as f:
+    for name in "near", "in#1":
+        layout = h5py.VirtualLayout((1,), int)
+        layout[:] = h5py.VirtualSource(name + ".h5", "d", (1,))
+        f.create_virtual_dataset("v/" + name, layout, fillvalue=-1)
+        f["x/" + name] = h5py.ExternalLink(name + ".h5", "d")
+"""
+
+
+def prefixes(tap, bench, directory):
+    """Directories in which the user has HDF5 look for what a file names: HDF5_VDS_PREFIX, HDF5_EXT_PREFIX, and
+    H5Pset_virtual_prefix and H5Pset_elink_prefix."""
+    top = directory / "prefixed"
+    top.mkdir()
+    status, _, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_PREFIXED, top], harness.clean_env())
+    assert status == 0, err
+    subprocess.run(["chmod", "-R", "a+rX", top], check=True)
+    with harness.Server("nginx", top / "served") as server:
+        def read(version, variable, prefix, *names, **options):
+            env = harness.driver_env(server, None, **options)
+            if variable:
+                env |= {variable: prefix}
+            words = [f"{server.url}/below/parent.h5", "" if variable else prefix, *names]
+            status, out, err = harness.run(["env", "-C", top, *PYTHONS[version], "-c", PREFIXED, *words], env)
+            assert status == 0, err
+            return json.loads(out), err
+        for version in "1.14.5", "2.0":
+            for variable in "HDF5_VDS_PREFIX", "":
+                how = f"{version}, {variable or 'H5Pset_virtual_prefix'}"
+                with tap.claim(f"{how}: ${{ORIGIN}} is the directory of the URL, and a URL itself"):
+                    for prefix in "${ORIGIN}/sub", f"{server.url}/below/sub", "${ORIGIN}/../below/sub/":
+                        out, err = read(version, variable, prefix, "v/near", "v/in#1")
+                        assert out == [2, 3] and not lines(err, ""), (prefix, out, err)
+                    out, err = read(version, variable, "${ORIGIN}/none", "v/near", "v/in#1")
+                    assert out == [1, -1] and len(lines(err, "/none/near.h5")) == 1, (out, err)
+                    assert len(lines(err, "below/in%231.h5")) == 1, err
+                for prefix in "sub", str(top / "sub"):
+                    with tap.claim(f"{how}: a local directory needs local_sources, and an error says so: "
+                                   f"{'absolute' if prefix[0] == '/' else 'relative'}"):
+                        out, err = read(version, variable, prefix, "v/in#1")
+                        raised(out[0], "PermissionError", 13, "local_sources", f"{prefix}/in#1.h5")
+                        assert read(version, variable, prefix, "v/near", "v/in#1", local_sources="on")[0] == [4, 5]
+            with tap.claim(f"{version}: H5Pset_elink_prefix: a URL; a local directory needs local_sources"):
+                assert read(version, "", f"{server.url}/below/sub", "x/near", "x/in#1")[0] == [2, 3]
+                raised(read(version, "", "sub", "x/in#1")[0][0], "KeyError", None, "local_sources", "sub/in#1.h5")
+                assert read(version, "", "sub", "x/near", "x/in#1", local_sources="on")[0] == [4, 5]
+            with tap.claim(f"{version}: a URL in HDF5_EXT_PREFIX, which HDF5 divides at its colons: a line says so"):
+                out, err = read(version, "HDF5_EXT_PREFIX", f"{server.url}/below/sub", "x/near", "x/in#1")
+                assert out[0] == 1 and out[1][0] == "KeyError", out
+                assert len(lines(err, "HDF5_EXT_PREFIX")) == 1 and "H5Pset_elink_prefix" in err, err
+
+
 def many_are_missing(tap, bench, liar, directory):
     parent = str(bench.make(directory / "many.h5", {f"n{i}": f"{liar.base}/404/{i}.h5" for i in range(30)}))
     bench.finish()
@@ -625,6 +700,7 @@ def main():
         beside_each_other(tap, bench, d)
         names_without_an_end(tap, bench, liar, d)
         names_are_of_files(tap, bench, d)
+        prefixes(tap, bench, d)
         many_are_missing(tap, bench, liar, d)
         opened_ahead(tap, bench, liar, d)
         open_for_writing(tap, bench, str(local))
