@@ -8,16 +8,16 @@
 #include "whose.h"
 #include "xhdf5.h"
 
-/* Refuses a file that is not this driver's own and has a URL for its name: a driver of HDF5's that lies above (family)
- * may have parts of it open here, and does not say which. Returns 0, or -1 for such a file. */
+/* Refuses a file that is not this driver's own and has a URL for its name: a driver of HDF5's that lies above (family,
+ * split) may have parts of it open here, and does not say which. Returns 0, or -1 for such a file. */
 static int refuse_parts(struct xh_h5 *h5, hid_t file_id, const char *call)
 {
     char name[16] = "";
     if (h5->H5Fget_name(file_id, name, sizeof name) <= 0 || !xh_cache_is_url(name))
         return 0;
     return xh_fail_api(h5, XH_E_INVAL,
-                       "%s: another driver of HDF5's (family) has the file open, in parts: what is written to them is "
-                       "sent when it is closed, and not before",
+                       "%s: another driver of HDF5's (family, split) has the file open, in parts: what is written to "
+                       "them is sent when it is closed, and not before",
                        call);
 }
 

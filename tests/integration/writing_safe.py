@@ -1106,6 +1106,36 @@ assert commit(f) == 0    # a file that is at no URL""", url)
                f"{p.gate.url}/new-%05d.h5")
         asked = {found[0] for _, path, *_ in p.gate.log if (found := re.findall(r"new-\d+", path))}
         assert asked == {f"new-{i:05d}" for i in range(5)}, sorted(asked)[:20]
+    split = OTHER + """
+HDF5_DRIVER = os.environ.pop("HDF5_DRIVER", None)
+lib = ctypes.CDLL(next(x.split()[-1] for x in open("/proc/self/maps") if "/libhdf5" in x and "_hl" not in x
+                       and "vfd" not in x))
+member, fapl = (h5py.h5p.create(h5py.h5p.FILE_ACCESS) for _ in range(2))
+assert lib.H5Pset_driver_by_name(ctypes.c_int64(member.id), b"xhdf5", None) >= 0
+assert lib.H5Pset_fapl_split(ctypes.c_int64(fapl.id), b"-m.h5", ctypes.c_int64(member.id), b"-r.h5",
+                             ctypes.c_int64(member.id)) >= 0
+def opened(flags):
+    return h5py.File(h5py.h5f.open(url.encode(), flags, fapl=fapl))
+def made():
+    return h5py.File(h5py.h5f.create(url.encode(), h5py.h5f.ACC_TRUNC, fapl=fapl))
+"""
+    read = split + "f = opened(h5py.h5f.ACC_RDONLY); print(list(f), f['a'][3], f['a'][-1])"
+    with tap.claim("parts: HDF5's split driver makes, changes and reads its two files at URLs"):
+        p.good(split + "f = made(); f['a'] = np.arange(50000); f.close()", f"{p.server.url}/split")
+        p.good(split + "f = opened(h5py.h5f.ACC_RDWR); f['a'][3] = 7; f['b'] = 1; f.close()", f"{p.server.url}/split")
+        assert p.good(read, f"{p.server.url}/split") == "['a', 'b'] 7 49999\n"
+        assert sorted(q.name for q in p.root.glob("split*")) == ["split-m.h5", "split-r.h5"] and p.left() == []
+    with tap.claim("parts: one of the two that the server does not take is an error and a line, and is kept; retry "
+                   "makes the whole"):
+        for part in "-m.h5", "-r.h5":
+            p.gate.arm(lambda _, method, path, part=part: 507 if method == "PUT" and f"{part}.xhdf5" in path and
+                       "/data-" in path else None)
+            err = p.bad(split + "f = made(); f['a'] = np.arange(50000); f.close()", f"{p.gate.url}/half{part[1]}")
+            p.gate.arm(lambda *_: None)
+            [left] = p.left()
+            assert left["url"].endswith(part) and f"xhdf5: {left['url']}: 507 at PUT" in err, (left, err[-2000:])
+            p.tool("retry", left["id"])
+            assert p.good(read, f"{p.server.url}/half{part[1]}") == "['a'] 3 49999\n"
 
 
 # --- a commit that is done, and whose version cannot be opened --------------------------------------
