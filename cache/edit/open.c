@@ -82,12 +82,16 @@ static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *er
 
 int xh_edit_refuse_foreign(struct xh_edit *e, struct xh_err *err)
 {
-    char why[sizeof e->refused];
+    char why[sizeof e->refused], names[300];
     if (!xh_dav_is_foreign(e->dav))
         return 0;
+    snprintf(names, sizeof names, "not the program but the file %.200s names this URL, at another server",
+             e->opt.namer.parent);
     snprintf(why, sizeof why,
-             "not the program but the file %.200s names this URL, at another server, so nothing is written there. If "
-             "it may be, name the server's host in XHDF5_CREDENTIAL_HOSTS", e->opt.namer.parent);
+             "%s, so nothing is written there. If it may be, name the server's host in XHDF5_CREDENTIAL_HOSTS",
+             strcmp(e->opt.namer.parent, XH_OVERLAY_NOT_NOTED)
+                 ? names
+                 : "an older xhdf5 kept this, and did not note whether the program or a file names the URL");
     xh_edit_refuse(e, why);
     return xh_err_set(err, XH_E_READONLY, 0, "%.200s: %.500s", xh_dav_shown(e->dav), e->refused);
 }

@@ -307,8 +307,8 @@ int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durab
                         "\nbroken %d\nbehind %d\n%s %lld\nwhy %s\nleft %s\n",
             v->url, (int)v->mode, v->base_version, v->base_size, v->base_limit, v->size, v->broken, v->behind,
             state_words[state], v->since_s, v->why, v->left);
-    if (v->namer.by_file)
-        fprintf(f, "named_by %s\nnamed_at %s\nnamed_far %d\n", v->namer.parent, v->namer.server, (int)v->namer.remote);
+    fprintf(f, "named_by %s\nnamed_at %s\nnamed_far %d\nnamed_file %d\n", v->namer.parent, v->namer.server,
+            (int)v->namer.remote, (int)v->namer.by_file);
     save_set(f, "have", &v->have);
     save_set(f, "dirty", &v->dirty);
     save_set(f, "seen", &v->seen);
@@ -350,13 +350,14 @@ static int take_state(struct xh_overlay *v, const char *word, const char *value)
 
 static int take_namer(struct xh_namer *n, const char *word, const char *value)
 {
-    n->by_file = 1;
     if (strcmp(word, "by") == 0)
         take_text(n->parent, sizeof n->parent, value);
     else if (strcmp(word, "at") == 0)
         take_text(n->server, sizeof n->server, value);
     else if (strcmp(word, "far") == 0)
         n->remote = strcmp(value, "0") != 0;
+    else if (strcmp(word, "file") == 0)
+        n->by_file = strcmp(value, "0") != 0;
     else
         return -1;
     return 0;
@@ -428,6 +429,7 @@ static void load(struct xh_overlay *v)
             close(fd);
         return;
     }
+    v->namer = (struct xh_namer){.by_file = 1, .remote = 1, .parent = XH_OVERLAY_NOT_NOTED};
     if (getline(&line, &room, f) >= 0 && strcmp(line, first) == 0)
         while (state == 0 && (n = getline(&line, &room, f)) > 0) {
             if (line[n - 1] == '\n')

@@ -34,6 +34,10 @@ enum xh_overlay_state {
     XH_OVERLAY_WITHHELD, /* it is whole; the program did not want it committed */
 };
 
+/* In place of the file that named a URL, where the record of an older version does not tell whether one did: it counts
+ * as a file at a foreign server. */
+#define XH_OVERLAY_NOT_NOTED "(an older xhdf5 did not note which)"
+
 struct xh_overlay {
     /* Constant: */
     char id[XH_OVERLAY_ID];

@@ -335,6 +335,48 @@ def check_kept(site, kept, env, value_at):
     file.write_bytes(was)
 
 
+# Changes the file of its first argument, and keeps that here.
+OLDER = """
+import ctypes, h5py, os, sys
+f = h5py.File(sys.argv[1], "r+")
+f[next(iter(f))][...] = 18
+lib = ctypes.CDLL(next(x.split()[-1] for x in open("/proc/self/maps") if "libhdf5_vfd_xhdf5" in x))
+assert lib.H5FDxhdf5_discard(ctypes.c_int64(f.id.id), 1) >= 0
+f.close()
+"""
+
+
+def check_older(tap, site):
+    """What an older version has kept does not tell whether the program or a file named its URL."""
+    with tap.claim("what an older version has kept is sent no token, certificate or password of the user's, and not "
+                   "sent at all, unless the server is listed"):
+        overlay = site.run / "older"
+        env = harness.driver_env(None, None, writable="on", ca_bundle=site.cacert, overlay_dir=overlay, retries=0)
+        env |= {"XHDF5_SHADOW": "off", "BEARER_TOKEN": TOKEN, "HDF5_USE_FILE_LOCKING": "FALSE"}
+        url, file = f"{site.url['home']}/private/near.h5", site.run / "home/private/near.h5"
+
+        def run(*argv):
+            before = len(site.logs()["home"])
+            status, out, err = harness.run([str(a) for a in argv], env, cwd=site.cwd)
+            return status, out + err, site.logs()["home"][before:]
+        status, said, _ = run(*sources.PYTHONS["2.0"], "-c", OLDER, url)
+        assert status == 0, said
+        [kept] = [q.name for q in overlay.iterdir()]
+        tool = harness.BUILD / "vfd/tool/xhdf5"
+        record = overlay / kept / "record"
+        lines = record.read_text().splitlines(keepends=True)
+        record.write_text("".join(line for line in lines if not line.startswith("named_")))
+        status, said, log = run(tool, "recover", "retry", kept)
+        assert status == 3 and "XHDF5_CREDENTIAL_HOSTS" in said and "older" in said and not log, (status, said, log)
+        status, said, log = run(tool, "recover", "export", kept, site.run / "older.h5")
+        assert "GET" in log and set(re.findall(r'auth="([^"]*)" cert="([^"]*)"', log)) == {("-", "-")}, log
+        env["XHDF5_CREDENTIAL_HOSTS"] = site.url["home"].removeprefix("https://")
+        was = file.read_bytes()
+        status, said, log = run(tool, "recover", "retry", kept)
+        assert status == 0 and "MOVE" in log and file.read_bytes() != was, (status, said, log)
+        file.write_bytes(was)
+
+
 def check_written(tap, site):
     """What a file names, where that file is open to be written."""
     for version, exe in sources.PYTHONS.items():
@@ -419,6 +461,7 @@ def main():
             if door.credential == "token" and re.search(r"struct|3\.16\.0's|2\.2", door.name):
                 check_allowed(tap, door, site)
         check_layouts(tap, site, build)
+        check_older(tap, site)
         check_written(tap, site)
         check_doctor(tap, site)
         check_logs(tap, site)
