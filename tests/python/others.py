@@ -262,14 +262,24 @@ def pynwb():
 
 
 def kerchunk():
-    """kerchunk scans a file as bytes; what it found is what it finds in the local file."""
+    """kerchunk scans a file as bytes; what it found is what it finds in the local file. So are the chunks read then."""
+    import fsspec
     import kerchunk.hdf
+    import xarray
     import xhdf5
+    from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
     found = []
     with xhdf5.file(f"{SERVER}/climate.nc") as there, open(f"{DATA}/climate.nc", "rb") as here:
         for file in there, here:
             found.append(kerchunk.hdf.SingleHdf5ToZarr(file, "name").translate())
     assert found[0] == found[1] and len(found[0]["refs"]) > 60
+    with xhdf5.file(f"{SERVER}/climate.nc") as there:
+        refs = kerchunk.hdf.SingleHdf5ToZarr(there, f"{SERVER}/climate.nc").translate()
+    chunks = AsyncFileSystemWrapper(fsspec.filesystem("xhdf5", connections=4))
+    store = fsspec.filesystem("reference", fo=refs, fs={"https": chunks}).get_mapper("")
+    with xarray.open_dataset(store, engine="zarr", consolidated=False, chunks=None) as by_references:
+        with xarray.open_dataset(f"{DATA}/climate.nc", engine="h5netcdf") as local:
+            assert (by_references["tas"].values == local["tas"].values).all()
 
 
 def virtualizarr():
