@@ -149,7 +149,7 @@ static int open_url(struct xh_vfd_file *f, const char *asked, const char *url, u
 {
     struct xh_err err = {0};
     /* not what is in the current directory: HDF5 tries that for each name */
-    const char *path = ends_alike(refused, asked) && (*refused == '/' || strcmp(refused, tried)) ? refused : "";
+    const char *path = ends_alike(refused, asked) && (*refused == '/' || strcmp(refused, tried) != 0) ? refused : "";
     if (!f->parallel && !(flags & ~(unsigned)XH_ACC_RDWR) && xh_remote_again(f->h5, url, &f->remote))
         return 0;
     if (f->by && !f->parallel) {

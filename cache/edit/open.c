@@ -89,7 +89,7 @@ int xh_edit_refuse_foreign(struct xh_edit *e, struct xh_err *err)
              e->opt.namer.parent);
     snprintf(why, sizeof why,
              "%s, so nothing is written there. If it may be, name the server's host in XHDF5_CREDENTIAL_HOSTS",
-             strcmp(e->opt.namer.parent, XH_OVERLAY_NOT_NOTED)
+             strcmp(e->opt.namer.parent, XH_OVERLAY_NOT_NOTED) != 0
                  ? names
                  : "an older xhdf5 kept this, and did not note whether the program or a file names the URL");
     xh_edit_refuse(e, why);
