@@ -169,8 +169,8 @@ void xh_cert_find(const struct xh_env *env, struct xh_cert *out)
     else if ((why = pem_fault(key, named, 1)) == NULL)
         why = pem_fault(bad = cert, named, 0);
     if (why) {
-        snprintf(out->note, sizeof out->note, "the certificate %.120s was not used: %.100s %.80s", cert,
-                 bad == cert ? "it" : bad, why);
+        snprintf(out->note, sizeof out->note, "the certificate %.120s was not used: %.100s%s%.80s", cert,
+                 bad == cert ? "" : bad, bad == cert ? "" : ": ", why);
         return;
     }
     memcpy(out->path, cert, strlen(cert) + 1);

@@ -494,9 +494,9 @@ static void take_profile(struct xh_token *t, const struct xh_token *old)
     if (!done && config)
         done = take_section(t, config, s->config, section, old);
     if (why_credentials)
-        xh_token_note(t, "%.200s %s", s->credentials, why_credentials);
+        xh_token_note(t, "%.200s: %s", s->credentials, why_credentials);
     if (why_config)
-        xh_token_note(t, "%.200s %s", s->config, why_config);
+        xh_token_note(t, "%.200s: %s", s->config, why_config);
     if (!done && s->fetch && !s->named)
         take_metadata(t, old);
     if (!t->value && !t->note[0])

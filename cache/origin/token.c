@@ -85,6 +85,23 @@ static void tell_once(const char *what, const char *why)
         dprintf(STDERR_FILENO, "xhdf5: no token is sent: %.1050s %s\n", what, why);
 }
 
+/* The length of what is all characters that a token has (RFC 6750) and begins |s|, which ends at |n|. */
+static size_t token_length(const char *s, size_t n)
+{
+    size_t i = 0;
+    while (i < n && (xh_isalnum((unsigned char)s[i]) || (s[i] && strchr("-._~+/=", s[i]))))
+        i++;
+    return i;
+}
+
+/* Whether |path|, which the user gave as a file's name, may be the token itself: no such file is there, and it does
+ * not begin as the name of a place. */
+static int may_be_token(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 0 && !strchr("/.~", path[0]) && token_length(path, n) == n && access(path, F_OK) != 0;
+}
+
 /* Takes |n| bytes at |s| as the token, blanks around it dropped. Returns what is wrong
  * with them, or NULL. */
 static const char *take_value(struct xh_token *t, const char *s, size_t n)
@@ -97,9 +114,8 @@ static const char *take_value(struct xh_token *t, const char *s, size_t n)
         return "is empty";
     if (n > XH_TOKEN_MAX_BYTES)
         return "is longer than a token may be (64 KiB)";
-    for (size_t i = 0; i < n; i++)
-        if (!xh_isalnum((unsigned char)s[i]) && !(s[i] && strchr("-._~+/=", s[i])))
-            return "holds characters that no token has";
+    if (token_length(s, n) != n)
+        return "holds characters that no token has";
     t->value = strndup(s, n);
     if (!t->value)
         return "does not fit into memory";
@@ -121,6 +137,10 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
     if (why && n)
         tell_once(path, why);
     xh_wipe_bytes(text, n);
+    if (why && named && may_be_token(path)) {
+        xh_token_note(t, "%s names no file that is there; a token itself goes into BEARER_TOKEN", source);
+        return 1;
+    }
     if (why) {
         xh_token_note(t, source[0] ? "%s (%s): %s" : "%s%s: %s", source, path, why);
         return named;

@@ -100,6 +100,26 @@ Test(auth, a_named_file_that_cannot_be_used_is_said_and_not_replaced)
     xh_token_unref(t);
 }
 
+Test(auth, a_token_in_place_of_its_files_name_is_not_shown)
+{
+    static const char *const mistaken[] = {"eyJhbGciOi.eyJzdWIi.c2ln", "an_opaque-token", "with/a+slash=="};
+    for (size_t i = 0; i < sizeof mistaken / sizeof *mistaken; i++) {
+        setenv("BEARER_TOKEN_FILE", mistaken[i], 1);
+        struct xh_token *t = found();
+        cr_assert_null(t->value);
+        cr_expect_null(strstr(t->note, mistaken[i]), "shown: %s", t->note);
+        cr_expect_not_null(strstr(t->note, "into BEARER_TOKEN"), "what to do is not said: %s", t->note);
+        xh_token_unref(t);
+    }
+    static const char *const names[] = {"/no/such/file", "./none", "../none", "~/none", "two words"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        setenv("BEARER_TOKEN_FILE", names[i], 1);
+        struct xh_token *t = found();
+        cr_expect_not_null(strstr(t->note, names[i]), "not named: %s", t->note);
+        xh_token_unref(t);
+    }
+}
+
 Test(auth, a_token_with_foreign_characters_is_none)
 {
     static const char *const bad[] = {"", " \n", "two words", "line\nbreak", "ev\til", "caf\xc3\xa9", "a;b", "a\"b"};
@@ -267,7 +287,7 @@ Test(auth, a_certificate_must_be_private_and_alive)
     setenv("X509_USER_PROXY", "/no/such/proxy", 1);
     xh_cert_find(NULL, &p);
     cr_assert_str_eq(p.path, "");
-    cr_assert_not_null(strstr(p.note, "/no/such/proxy"));
+    cr_assert_not_null(strstr(p.note, "/no/such/proxy was not used: No such file"), "%s", p.note);
     setenv("X509_USER_PROXY", file("open", "rubbish", 0644), 1);
     xh_cert_find(NULL, &p);
     cr_assert_str_eq(p.path, "");
