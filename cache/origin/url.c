@@ -52,16 +52,21 @@ static char *decoded(struct view v)
     return out;
 }
 
-/* Copies |v| with spaces and bytes above 0x7e percent-encoded: no server needs them raw. */
+/* Copies |v| with spaces and bytes above 0x7e percent-encoded: no server needs them raw. So is a % in the path that
+ * encodes nothing: it is one of the file's name. A query is its server's own. */
 static char *encoded(struct view v)
 {
     char *out = malloc(3 * v.n + 1);
     if (!out)
         return NULL;
-    size_t used = 0;
+    size_t used = 0, path = 0;
+    while (path < v.n && v.p[path] != '?')
+        path++;
     for (size_t i = 0; i < v.n; i++) {
         unsigned char c = (unsigned char)v.p[i];
-        if (c <= 0x20 || c >= 0x7f)
+        int bare = c == '%' && i < path &&
+                   (path - i < 3 || xh_hex_digit(v.p[i + 1]) < 0 || xh_hex_digit(v.p[i + 2]) < 0);
+        if (c <= 0x20 || c >= 0x7f || bare)
             used += (size_t)sprintf(out + used, "%%%02X", c);
         else
             out[used++] = (char)c;

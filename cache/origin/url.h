@@ -24,7 +24,7 @@ struct xh_url {
 
 /* Checks and splits |s|: scheme http or https, a plain host name or [IPv6], a port in
  * 1–65535, no control characters. Spaces and bytes above 0x7e in path and query are
- * percent-encoded. User info is taken on https only.
+ * percent-encoded, and a % in the path without two hexadecimal digits. User info is taken on https only.
  * Returns 0, or XH_E_INVAL (the text says what is wrong), or XH_E_NOMEM.
  * Owns: the caller unrefs |*out|. Threads: any. Source: RFC 3986, section 3. */
 int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err);

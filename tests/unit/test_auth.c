@@ -473,6 +473,21 @@ static struct xh_url *parsed(const char *s)
     return u;
 }
 
+Test(url, a_percent_sign_of_a_name_is_one)
+{
+    static const char *const cases[][2] = {
+        {"https://h/100%.h5", "https://h/100%25.h5"},   {"https://h/a%2", "https://h/a%252"},
+        {"https://h/a%", "https://h/a%25"},             {"https://h/%%20b", "https://h/%25%20b"},
+        {"https://h/a%20b%C3", "https://h/a%20b%C3"},   {"https://h/a%25zz", "https://h/a%25zz"},
+        {"https://h/a%2?x=9%&y=%zz", "https://h/a%252?x=9%&y=%zz"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xh_url *u = parsed(cases[i][0]);
+        cr_expect_str_eq(u->text, cases[i][1], "%s is %s", cases[i][0], u->text);
+        xh_url_unref(u);
+    }
+}
+
 Test(url, parts_are_told_apart)
 {
     struct xh_url *u = parsed("HTTPS://us%40er:p%3Ass@Data.Example.org/d%20x/a b\xc3\xa9.h5?authz=SECRET#frag");
