@@ -1,6 +1,7 @@
 """xarray's engine "xhdf5": h5netcdf's, over the driver. xarray finds it by the package's entry point."""
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
 from typing import Any
@@ -58,10 +59,25 @@ def _refuse_mistaken(name: str) -> None:
         open_by_driver(given)
 
 
+_KNOWN = {name for method in (H5netcdfBackendEntrypoint.open_dataset, H5netcdfBackendEntrypoint.open_datatree,
+                              H5netcdfBackendEntrypoint.open_groups_as_dict)
+          for name in inspect.signature(method).parameters}
+
+
+def _refuse_misspelt(kwds: dict[str, Any]) -> None:
+    """What is nearly an option: xarray names its own class for one, and its store's."""
+    for name in kwds:
+        near = [] if name in _KNOWN or name in OPTIONS else difflib.get_close_matches(name, OPTIONS, 1)
+        if near:
+            raise TypeError(f"{name!r} is no option of xarray's engine nor of the driver xhdf5; "
+                            f"did you mean {near[0]!r}?")
+
+
 def _with_driver(name: Any, kwds: dict[str, Any]) -> dict[str, Any]:
     """The keywords for h5netcdf's engine. A file that will be opened is expected: a small one then comes whole, by one
     request behind that of its opening, and with ``parallel=True`` several are opened at once, as h5py's lock is not
     held yet."""
+    _refuse_misspelt(kwds)
     options = {name: kwds.pop(name) for name in list(kwds) if name in OPTIONS}
     if not isinstance(name, (str, os.PathLike)):    # a file object, or the file's bytes: no driver opens it
         if options:

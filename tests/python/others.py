@@ -160,7 +160,9 @@ def xarray_engine():
         for parallel in (False, True):
             with xarray.open_mfdataset(names, engine="xhdf5", parallel=parallel) as many:
                 assert (many.tas.values == here.tas.values).all()
-    raises(TypeError, "conections", xarray.open_dataset, f"{SERVER}/climate.nc", engine="xhdf5", conections=4)
+    for way in xarray.open_dataset, xarray.open_datatree, xarray.open_groups:
+        raises(TypeError, "did you mean 'connections'", way, f"{SERVER}/climate.nc", engine="xhdf5",
+               conections=4)
     for name, word in ((pathlib.Path(f"{SERVER}/climate.nc"), "pathlib"), (f" {SERVER}/climate.nc", "blank")):
         raises(FileNotFoundError, word, xarray.open_dataset, name, engine="xhdf5")
     with xhdf5.file(f"{SERVER}/climate.nc") as f, open(f"{DATA}/climate.nc", "rb") as g:    # as with h5netcdf
