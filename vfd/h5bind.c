@@ -64,12 +64,16 @@ static struct xh_h5 *table_publish(struct xh_h5 *h5)
     return NULL;
 }
 
+/* How a program has a libhdf5.a in it so that it is found. */
+#define STATIC_TOO                                                                                   \
+    " (h5cc: -shlib), or whole in the program and exported (-Wl,--whole-archive libhdf5.a "          \
+    "-Wl,--no-whole-archive -rdynamic)\n"
+
 static void complain(const char *path, const char *missing)
 {
     if (!atomic_flag_test_and_set(&warned))
         dprintf(STDERR_FILENO,
-                "xhdf5: %s does not export %s: the driver needs HDF5 1.14 or newer, as a shared library "
-                "or exported by the program (-rdynamic)\n",
+                "xhdf5: %s does not export %s: the driver needs HDF5 1.14 or newer, as a shared library" STATIC_TOO,
                 path ? path : "the program", missing);
 }
 
@@ -179,7 +183,8 @@ struct xh_h5 *xh_h5_of_program(const void *address)
     if (!h5)
         h5 = table_of_only();
     if (!h5 && !atomic_flag_test_and_set(&warned))
-        dprintf(STDERR_FILENO, "xhdf5: no libhdf5 is loaded where the caller can see it, or more than one\n");
+        dprintf(STDERR_FILENO, "xhdf5: no libhdf5 is loaded where the caller can see it, or more than one: the driver needs one, "
+                "as a shared library" STATIC_TOO);
     return h5;
 }
 

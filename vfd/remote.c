@@ -97,8 +97,8 @@ int xh_remote_refuse_flags(const char *url, unsigned flags, struct xh_err *err)
         return refuse(url, "open a URL for writing", "", err);
     if (flags & XH_ACC_SWMR_READ) {
         char shown[512];
-        xh_err_set(err, XH_E_READONLY, 0, "cannot follow a writer over https (SWMR): open %s without SWMR, "
-                   "once its writer has closed it",
+        xh_err_set(err, XH_E_READONLY, 0,
+                   "cannot follow a writer over https (SWMR): open %s without SWMR, once its writer has closed it",
                    xh_url_shown(url, shown, sizeof shown));
         err->sys_errno = EOPNOTSUPP;
         return err->code;

@@ -155,6 +155,21 @@ def check_kinds_of_linking(tap, work, sample):
         program = work.cc("hidden", life, *libs)
         status, out, err = harness.run([program, "exit", sample, "d"], env)
         assert status == 1 and "-rdynamic" in err, f"exit status {status}: {err}"
+    for how, words in (("not exported", ()), ("exported, and not whole", ("-rdynamic",))):
+        with tap.claim(f"a static libhdf5, {how}, and the driver linked: the error says what to do"):
+            program = work.cc("mine", example(), *words, *libs, *ours)
+            status, out, err = harness.run([program, sample, "d"], env)
+            assert status == 1 and "--whole-archive" in err and "-rdynamic" in err, f"exit status {status}: {err}"
+    if shutil.which("h5cc"):
+        with tap.claim("h5cc -shlib builds the example"):
+            source = work.path / "mine.c"
+            sh("h5cc", "-shlib", source, "-o", work.path / "by_h5cc", *ours)
+            assert sh(work.path / "by_h5cc", sample, "d", env=harness.clean_env()).strip() == SUM
+
+
+def example():
+    """The program of docs/c-api.md."""
+    return re.search(r"```c\n(.*?)```", (harness.TOP / "docs/c-api.md").read_text(), re.S).group(1)
 
 
 def flags_dir(flags):
@@ -175,8 +190,7 @@ def check_installed(tap, work, sample):
     words = ["pkg-config", f"--define-variable=prefix={stage}{prefix}"]
     with tap.claim("the example of docs/c-api.md builds with pkg-config and reads, without any environment"):
         flags = sh(*words, "--cflags", "--libs", "xhdf5", env=env).split()
-        example = re.search(r"```c\n(.*?)```", (harness.TOP / "docs/c-api.md").read_text(), re.S).group(1)
-        program = work.cc("sum", example, "-Wall", "-Wextra", "-Werror", *flags,
+        program = work.cc("sum", example(), "-Wall", "-Wextra", "-Werror", *flags,
                           *pkg_config("--cflags", "--libs", "hdf5-serial"),
                           *[f"-Wl,-rpath,{f[2:]}" for f in flags if f.startswith("-L")])
         said = sh(program, sample, "d", env=harness.clean_env()).strip()
