@@ -379,6 +379,7 @@ def the_tool(room, tap):
         assert status == 0 and "of metadata in" in out and not made(), out + err
     with tap.claim("a directory is published, but for what is no HDF5 file or broken, and that fails"):
         status, out, err = tool("--jobs", "3", below)
+        assert err.rstrip().splitlines()[-1].startswith("publishing: 5 of 5 files, "), err
         assert status == 3 and made() == [f"f{i}.h5{SUFFIX}" for i in range(4)] and "broken.h5" in err, out + err
         assert (below / f"f0.h5{SUFFIX}").stat().st_mode == (below / "f0.h5").stat().st_mode
     (below / "broken.h5").unlink()
@@ -417,11 +418,14 @@ def the_tool(room, tap):
     with tap.claim("--remove removes the images and nothing else"):
         status, out, err = tool("--remove", below)
         assert status == 0 and not made() and len(list(below.glob("*.h5"))) == 3, out + err
+        assert err.startswith("removing: 3 of 3 files, ") and "/s" not in err, err
     with tap.claim("wrong usage is told"):
         assert tool()[0] == 2 and tool("--check", "--remove", below)[0] == 2 and tool("--jobs")[0] == 2
         for jobs in ("all", "0", "-1", "", " 2", "+2", "2x", "2 ", "1.5", "4294967297", f"{2 ** 64 + 1}", "9" * 30):
             status, out, err = tool("--jobs", jobs, below)
             assert status == 2 and "--jobs takes a whole number" in err and not made(), f"{jobs}: {status} {out}{err}"
+        status, out, err = tool("https://host.invalid/f.h5?secret")
+        assert status == 3 and "where they lie" in err and "secret" not in err, out + err
         assert tool(below / "not-there.h5")[0] == 3 and tool(below / "notes.txt")[0] == 3
 
 

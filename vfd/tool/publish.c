@@ -19,6 +19,7 @@
 #include "../../cache/base/hdf5.h"
 #include "../../cache/base/number.h"
 #include "../../cache/base/table.h"
+#include "../../cache/cache.h"
 #include "../../cache/source/metaimage.h"
 #include "bake.h"
 #include "pack.h"
@@ -65,13 +66,14 @@ struct work {
         uint64_t bytes;
     } *file;
     size_t n, room;
-    uint64_t all_bytes;
+    int by_bytes;  /* progress counts the files' bytes: else, where files are not read whole, the files */
+    uint64_t all;  /* of what progress counts */
     struct shared *shared;
 };
 
 struct shared { /* by all workers */
     _Atomic size_t next;   /* number of the next file */
-    _Atomic uint64_t came; /* bytes of files that were processed */
+    _Atomic uint64_t came; /* of all: what was processed */
 };
 
 /* ---- which files -------------------------------------------------------------------------------- */
@@ -93,7 +95,7 @@ static int add(struct work *w, const char *path, uint64_t bytes)
     if (xh_grow(w->file, w->room, w->n + 1) || !(w->file[w->n].path = strdup(path)))
         return -1;
     w->file[w->n++].bytes = bytes;
-    w->all_bytes += bytes;
+    w->all += w->by_bytes ? bytes : 1;
     return 0;
 }
 
@@ -107,11 +109,15 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 static int collect(struct work *w, char **named)
 {
     FTS *fts = fts_open(named, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    char shown[512];
     int code = fts ? 0 : xh_tool_fail(XH_EXIT_FAILED, "the files cannot be listed: %s", strerror(errno));
     for (FTSENT *e; fts && (e = fts_read(fts));) {
         uint64_t size = e->fts_info == FTS_F ? (uint64_t)e->fts_statp->st_size : 0;
         if (e->fts_info == FTS_D && e->fts_level > 0 && e->fts_name[0] == '.')
             fts_set(fts, e, FTS_SKIP);
+        else if (e->fts_info == FTS_NS && e->fts_level == 0 && xh_cache_is_url(e->fts_path))
+            code = xh_tool_fail(XH_EXIT_FAILED, "%s: files are published where they lie, by their paths",
+                                xh_url_shown(e->fts_path, shown, sizeof shown));
         else if (e->fts_info == FTS_DNR || e->fts_info == FTS_ERR || e->fts_info == FTS_NS || e->fts_info == FTS_SLNONE)
             code = xh_tool_fail(XH_EXIT_FAILED, "%s: %s", e->fts_path, strerror(e->fts_errno ? e->fts_errno : ENOENT));
         else if (e->fts_info == FTS_F && (e->fts_level == 0 || (e->fts_name[0] != '.' && is_hdf5(e->fts_path, size))) &&
@@ -147,7 +153,7 @@ static int see_to(const struct work *w, size_t i, int body, int last, int to)
         xh_bake(path, w->o, w->verb == DRY, &b);
     int counted = body && b.as == (w->verb == CHECK ? XH_BAKED_FRESH : XH_BAKED_MADE) && w->verb != DRY;
     if (last && !counted)
-        atomic_fetch_add_explicit(&w->shared->came, w->file[i].bytes, memory_order_relaxed);
+        atomic_fetch_add_explicit(&w->shared->came, w->by_bytes ? w->file[i].bytes : 1, memory_order_relaxed);
     return tell(&b, to);
 }
 
@@ -243,7 +249,7 @@ static void wait_for_word(const struct work *w, int from, struct xh_progress *p)
     int n;
     do {
         uint64_t came = atomic_load_explicit(&w->shared->came, memory_order_relaxed);
-        xh_progress_at(p, came < w->all_bytes ? came : w->all_bytes);
+        xh_progress_at(p, came < w->all ? came : w->all);
     } while ((n = poll(&f, 1, XH_DRAW_EVERY_MS)) == 0 || (n < 0 && errno == EINTR));
 }
 
@@ -273,6 +279,7 @@ static void hear(const struct work *w, int from, char *done, struct xh_progress 
 static int run(struct work *w)
 {
     struct xh_progress p;
+    char unit[40];
     int ends[2], code = XH_EXIT_OK;
     char *done = calloc(w->n, 1);
     w->shared = mmap(NULL, sizeof *w->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -282,11 +289,12 @@ static int run(struct work *w)
     }
     atomic_init(&w->shared->next, 0);
     atomic_init(&w->shared->came, 0);
+    snprintf(unit, sizeof unit, "of %zu file%s", w->n, XH_S(w->n));
     xh_progress_begin(&p,
                       w->verb == CHECK    ? "checking"
                       : w->verb == REMOVE ? "removing"
                                           : "publishing",
-                      w->all_bytes, "files");
+                      w->by_bytes ? w->all : 0, unit);
     while (atomic_load_explicit(&w->shared->next, memory_order_relaxed) < w->n) {
         if (pipe2(ends, O_CLOEXEC) != 0 || start(w, ends[0], ends[1]) == 0) {
             code = xh_tool_fail(XH_EXIT_FAILED, "no process for it can be started: %s", strerror(errno));
@@ -301,8 +309,8 @@ static int run(struct work *w)
             report(w, &(struct xh_baked){.file = i}, p.terminal);
             code = XH_EXIT_FAILED;
         }
-    if (w->all_bytes)
-        xh_progress_end(&p, w->all_bytes);
+    if (w->all)
+        xh_progress_end(&p, w->all);
     munmap(w->shared, sizeof *w->shared);
     free(done);
     return code;
@@ -344,6 +352,7 @@ static int run_command(int argc, char **argv, const struct xh_options *o)
     w.jobs = jobs ? (int)n : (int)sysconf(_SC_NPROCESSORS_ONLN);
     w.verb = check ? CHECK : removes ? REMOVE : dry ? DRY : MAKE;
     w.jobs = w.jobs < 1 ? 1 : w.jobs > WORKERS_MOST ? WORKERS_MOST : w.jobs;
+    w.by_bytes = check || (w.body && !removes);
     int code = collect(&w, argv + optind);
     if (w.n) {
         int rc = run(&w);
