@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -30,6 +32,15 @@ int xh_read_full(int fd, void *buf, size_t len, uint64_t off)
     if (n >= 0 && (size_t)n < len)
         errno = EIO;
     return n == (ssize_t)len ? 0 : -1;
+}
+
+char *xh_path_from_root(const char *path)
+{
+    char *here = path[0] == '/' ? NULL : getcwd(NULL, 0), *out = NULL;
+    if (!here || asprintf(&out, "%s/%s", here, path) < 0)
+        out = here ? NULL : strdup(path);
+    free(here);
+    return out;
 }
 
 #define AT_ITS_PLACE UINT64_MAX

@@ -34,6 +34,10 @@ int xh_write_at(int fd, const void *buf, size_t len, uint64_t off);
 /* Writes |len| bytes where |fd| stands. Returns 0, or -1 with errno. */
 int xh_write(int fd, const void *buf, size_t len);
 
+/* |path| from the root on, so that it names the same file when the process has another directory. What cannot be told
+ * stays as it is. NULL without memory. Owns: free(). */
+char *xh_path_from_root(const char *path);
+
 /* Gives the file |from| the name |to|, which nothing may have yet. Where the file system can do that neither in one
  * step nor by a link, an empty file has the name for a moment. Returns 0, or -1 with errno. */
 int xh_rename_new(const char *from, const char *to);

@@ -98,6 +98,17 @@ void xh_token_note(struct xh_token *t, const char *fmt, ...)
     va_end(ap);
 }
 
+/* Copies |path|, which fits, as xh_path_from_root has it, where that fits, too: libcurl opens the file at each
+ * connection, and the program may be elsewhere by then. */
+static void copy_path(char out[XH_AUTH_PATH_BYTES], const char *path)
+{
+    char *from_root = xh_path_from_root(path);
+    if (from_root && strlen(from_root) < XH_AUTH_PATH_BYTES)
+        path = from_root;
+    memcpy(out, path, strlen(path) + 1);
+    free(from_root);
+}
+
 /* ---- client certificate */
 
 /* No passphrase is asked for: the terminal is the program's. */
@@ -173,8 +184,8 @@ void xh_cert_find(const struct xh_env *env, struct xh_cert *out)
                  bad == cert ? "" : bad, bad == cert ? "" : ": ", why);
         return;
     }
-    memcpy(out->path, cert, strlen(cert) + 1);
-    memcpy(out->key, key, strlen(key) + 1);
+    copy_path(out->path, cert);
+    copy_path(out->key, key);
 }
 
 /* ---- other hosts that may have them */
@@ -223,7 +234,7 @@ static int take_named(struct xh_trust *out, int is_dir, const char *path, const 
         return xh_err_set(err, XH_E_TLS, 0, "cannot read the CA %s %.300s named by %s: %s. Correct or unset it",
                           is_dir ? "directory" : "file", path, source, why);
     size_t used = strlen(out->note);
-    memcpy(is_dir ? out->dir : out->file, path, strlen(path) + 1);
+    copy_path(is_dir ? out->dir : out->file, path);
     snprintf(out->note + used, sizeof out->note - used, "%s%.500s (from %s)", used ? " and " : "", path, source);
     return 0;
 }

@@ -15,6 +15,7 @@
 #include <jansson.h>
 
 #include "base/date.h"
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/letters.h"
 #include "base/now.h"
@@ -105,7 +106,7 @@ static char *path_of(const struct xh_env *env, const char *variable, const char 
     if (named && strncmp(named, "~/", 2) == 0 && home)
         return asprintf(&out, "%s%s", home, named + 1) < 0 ? NULL : out;
     if (named)
-        return strdup(named);
+        return xh_path_from_root(named);
     return !home || asprintf(&out, "%s/.aws/%s", home, name) < 0 ? NULL : out;
 }
 

@@ -13,6 +13,7 @@
 #include <openssl/evp.h>
 
 #include "base/date.h"
+#include "base/files.h"
 #include "base/letters.h"
 #include "base/wipe.h"
 #include "s3keys.h"
@@ -146,7 +147,7 @@ static int take_file(struct xh_token *t, const char *path, const char *source, i
         return named;
     }
     snprintf(t->note, sizeof t->note, source[0] ? "the token of %s (%s)" : "the token of %s%s", source, path);
-    t->file = strdup(path); /* without memory: it cannot be read again */
+    t->file = xh_path_from_root(path); /* without memory: it cannot be read again */
     t->source = source;
     t->named = named;
     return 1;

@@ -463,6 +463,33 @@ Test(auth, an_unreadable_ca_is_named_with_its_variable)
     cr_assert_eq(xh_trust_find(options(), NULL, NULL, &t, &err), XH_E_TLS);
 }
 
+Test(auth, a_relative_name_is_one_of_the_directory_of_the_opening, .timeout = 100)
+{
+    struct xh_trust t;
+    struct xh_cert p;
+    struct xh_token *token, *again;
+    struct xh_err err;
+    struct stat st;
+    file("t", "first", 0600);
+    file("ca.pem", "x", 0600);
+    make_certificate();
+    cr_assert_eq(chdir(dir), 0);
+    setenv("SSL_CERT_FILE", "ca.pem", 1);
+    setenv("X509_USER_PROXY", "./proxy", 1);
+    setenv("BEARER_TOKEN_FILE", "t", 1);
+    cr_assert_eq(xh_trust_find(options(), NULL, NULL, &t, &err), 0);
+    xh_cert_find(NULL, &p);
+    token = found();
+    cr_assert_eq(chdir("/"), 0);
+    cr_expect_eq(stat(t.file, &st), 0, "not there: %s", t.file);
+    cr_expect(p.path[0] && stat(p.path, &st) == 0 && stat(p.key, &st) == 0, "not there: %s", p.path);
+    file("t", "second", 0600);
+    cr_assert_eq(xh_token_again(token, 0, &again), 1);
+    cr_expect(again->value && strcmp(again->value, "second") == 0, "%s", again->note);
+    xh_token_unref(token);
+    xh_token_unref(again);
+}
+
 /* ---- URLs */
 
 static struct xh_url *parsed(const char *s)
