@@ -38,10 +38,13 @@ static int sys_error(struct xh_err *err, const char *what, const char *path)
 static int open_top(const struct xh_options *o, int make, char *path, size_t size, struct xh_err *err)
 {
     struct stat st;
+    /* The program may be elsewhere when the overlay is removed. */
+    char *named = o->overlay_dir[0] ? xh_path_from_root(o->overlay_dir) : NULL;
     if (o->overlay_dir[0])
-        snprintf(path, size, "%s", o->overlay_dir);
+        snprintf(path, size, "%s", named && strlen(named) < size ? named : o->overlay_dir);
     else
         snprintf(path, size, "/var/tmp/xhdf5-%u", (unsigned)geteuid());
+    free(named);
     if (make && xh_make_own_dir(AT_FDCWD, path) < 0)
         return sys_error(err, "cannot make the directory for written bytes", path);
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -517,7 +520,9 @@ int xh_overlay_open(const struct xh_options *o, const char *id, struct xh_overla
         rc = xh_err_set(err, XH_E_INVAL, 0, "%u overlays begin with %.20s: give more of it", n, id);
     else
         rc = xh_err_set(err, XH_E_NOENT, 0,
-                        "there is no overlay %.20s in %.300s; xhdf5 recover list shows those that there are", id, top);
+                        "there is no overlay %.20s in %.300s; xhdf5 recover list shows those that there are. If the program "
+                        "had the option overlay_dir, name that directory with XHDF5_OVERLAY_DIR",
+                        id, top);
     if (d)
         closedir(d);
     return rc;

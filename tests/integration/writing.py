@@ -211,6 +211,12 @@ for extra in (-2000, 1, 1000, 8000, 14000, 17000):
         shared.mkdir(mode=0o755)
         assert "not this user's alone" in p.bad(MAKE, url, overlay_dir=shared)
         shared.rmdir()
+    with tap.claim("creating: a relative directory of the overlay is one of the directory at opening; nothing stays"):
+        p.good(f"os.chdir({str(p.work)!r}); f = h5py.File(url, 'w'); f['a'] = 1; os.chdir('/'); f.close()",
+               p.server.url + "/elsewhere.h5", overlay_dir="relative")
+        assert not list((p.work / "relative").iterdir())
+    with tap.claim("creating: recover, where there is no such overlay, says that it may be in another directory"):
+        assert "XHDF5_OVERLAY_DIR" in p.tool("retry", "0123456789abcdef", status=3)
     with tap.claim("creating: more than the budget is refused where it is written, and the file is not sent"):
         err = p.bad("f = h5py.File(url, 'w'); f['a'] = np.zeros(100000); f.close()", p.server.url + "/much.h5",
                     overlay_budget_bytes=100000)
