@@ -183,8 +183,8 @@ struct xh_h5 *xh_h5_of_program(const void *address)
     if (!h5)
         h5 = table_of_only();
     if (!h5 && !atomic_flag_test_and_set(&warned))
-        dprintf(STDERR_FILENO, "xhdf5: no libhdf5 is loaded where the caller can see it, or more than one: the driver needs one, "
-                "as a shared library" STATIC_TOO);
+        dprintf(STDERR_FILENO, "xhdf5: no libhdf5 is loaded where the caller can see it, or more than one: the driver "
+                               "needs one, as a shared library" STATIC_TOO);
     return h5;
 }
 

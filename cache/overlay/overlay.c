@@ -520,8 +520,8 @@ int xh_overlay_open(const struct xh_options *o, const char *id, struct xh_overla
         rc = xh_err_set(err, XH_E_INVAL, 0, "%u overlays begin with %.20s: give more of it", n, id);
     else
         rc = xh_err_set(err, XH_E_NOENT, 0,
-                        "there is no overlay %.20s in %.300s; xhdf5 recover list shows those that there are. If the program "
-                        "had the option overlay_dir, name that directory with XHDF5_OVERLAY_DIR",
+                        "there is no overlay %.20s in %.300s; xhdf5 recover list shows those that there are. If the "
+                        "program had the option overlay_dir, name that directory with XHDF5_OVERLAY_DIR",
                         id, top);
     if (d)
         closedir(d);
