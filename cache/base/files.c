@@ -2,6 +2,7 @@
 #include "files.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,11 +37,10 @@ int xh_read_full(int fd, void *buf, size_t len, uint64_t off)
 
 char *xh_path_from_root(const char *path)
 {
-    char *here = path[0] == '/' ? NULL : getcwd(NULL, 0), *out = NULL;
-    if (!here || asprintf(&out, "%s/%s", here, path) < 0)
-        out = here ? NULL : strdup(path);
-    free(here);
-    return out;
+    char here[PATH_MAX], *out = NULL;
+    if (path[0] == '/' || !getcwd(here, sizeof here))
+        return strdup(path);
+    return asprintf(&out, "%s/%s", here, path) < 0 ? NULL : out;
 }
 
 #define AT_ITS_PLACE UINT64_MAX
