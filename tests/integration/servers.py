@@ -122,6 +122,9 @@ class At:
             self.hold(name)
         status, out, err, requests, sent = self.read(what, name, **options)
         assert status == 0 and want and out == want, f"{out}, not {want}{err[-3000:]}"
+        if self.held:       # the server's bytes are also those of what is held, whenever it comes to send them
+            sent = sum(map(int, re.findall(r" bytes_fetched=(\d+)", err)))
+            assert sent, err[-3000:]
         assert requests <= most_requests and sent <= most_bytes, f"{requests} requests, {sent} bytes"
 
     def origin_bytes(self):
