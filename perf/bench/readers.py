@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import shutil
 import subprocess
+import time
 
 from . import lab
 
@@ -91,8 +92,10 @@ class Local:
 
 
 def together(workload, client, argv, env, timeout, n):
-    """Runs |n| clients at once; returns one sample of all: from the first one's begin to the last one's end."""
+    """Runs |n| clients, at once or each some time after the one before; returns one sample of all: from the first one's
+    begin to the last one's end."""
     def one(i):
+        time.sleep(i * workload.apart)
         return measured(workload, client, argv, env | ({"BENCH_PART": f"{i}/{n}"} if workload.share else {}), timeout)
     with concurrent.futures.ThreadPoolExecutor(n) as pool:
         each = list(pool.map(one, range(n)))

@@ -8,6 +8,7 @@ from . import data
 
 BLOCK = 10240               # a small read
 IMAGES = f"1,{data.SIDE},{data.SIDE}"
+LATE_S = 0.3                # a process that is begun by hand or by a script after another, while that one streams
 SLAB = f"8,{data.CHUNK[1]},{data.SIDE}"     # across chunks: a band of eight images
 
 
@@ -29,6 +30,7 @@ class Workload:
     extra: bool = False                 # runs only when named
     processes: tuple = ()               # C clients at once, for each of these numbers
     share: bool = False                 # each of them has its part, else each has all
+    apart: float = 0                    # seconds by which each of them begins after the one before
     ranks: tuple = ()                   # of one MPI program, for each of these numbers
     names: tuple = ()                   # {names} is a file made of |names|: data.names' n, of
     places: tuple = ()                  # {places} is a file of these: where pieces begin
@@ -133,6 +135,9 @@ def table(p):
                       ("slabs", "images", IMAGES), processes=p.processes, share=True, bulk=True, raw=True, extra=True))
     t.append(Workload("P1-all", f"{p.parallel_images} contiguous images by several processes, each all of them (XHDF5 paper)", p1,
                       ("slabs", "images", IMAGES), processes=p.processes, bulk=True, extra=True))
+    t.append(Workload("P1-late", f"{p.parallel_images} contiguous images by two processes, each all of them, the second "
+                      f"{LATE_S:g} s after the first", p1, ("slabs", "images", IMAGES), processes=(1, 2), apart=LATE_S,
+                      bulk=True, extra=True))
     t.append(Workload("P2", f"{p.datasets // 4} of {p.datasets} datasets in random order (Mig-drive)",
                       ("spread", p.datasets),
                       ("pick", "{names}"), names=(p.datasets // 4, p.datasets), warm=True,

@@ -160,7 +160,7 @@ def main():
         assert [w.name for w in workloads.chosen(table, ["W4"])] == ["W4"]
         assert "W2-btree2-gzip-slabs" not in {w.name for w in workloads.chosen(table, ["W2"])}
         assert [w.name for w in workloads.chosen(table, ["W2-btree2-gzip-slabs"])] == ["W2-btree2-gzip-slabs"]
-        assert [w.name for w in workloads.chosen(table, ["P1"])] == ["P1-slabs", "P1-all"]
+        assert [w.name for w in workloads.chosen(table, ["P1"])] == ["P1-slabs", "P1-all", "P1-late"]
         assert [w.name for w in workloads.chosen(table, ["V1"])] == ["V1-one", "V1-after", "V1-beside"]
         assert [w.name for w in workloads.chosen(table, ["R1"])] == ["R1-1-one", "R1-1-hint", "R1-64-one", "R1-64-hint"]
         assert [w.name for w in workloads.chosen(table, ["W4-40M"])] == ["W4-40M"]
