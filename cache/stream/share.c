@@ -43,7 +43,8 @@ static uint64_t gather(const struct xh_file *f, uint64_t *page, uint8_t *buf)
     return end > off ? pages_in(f, off, end) : 0;
 }
 
-/* Returns 1 when the |n| pages are in the shadow now. */
+/* Returns 1 when the |n| pages are in the shadow now, 0 when another claim brings some of them, -1 when it has no room
+ * for them. */
 static int store(struct xh_file *f, uint64_t page, uint64_t n, const uint8_t *data)
 {
     int all = 1;
@@ -53,8 +54,10 @@ static int store(struct xh_file *f, uint64_t page, uint64_t n, const uint8_t *da
         while (i + mine < n && (c = xh_shadow_claim(f->shadow, page + i + mine, 0, &f->counters)) == XH_CLAIM_MINE)
             mine++;
         if (mine && xh_arrive_pages(f, page + i, mine, data + i * XH_PAGE_BYTES))
-            return 0;
+            return -1;
         i += mine;
+        if (i < n && c == XH_CLAIM_NONE)
+            return -1;
         all &= i == n || c == XH_CLAIM_READY;
     }
     return all;
@@ -79,18 +82,19 @@ void xh_stage_share(struct xh_file *f)
 {
     struct xh_stage *s = f->stage;
     uint64_t bytes = 0, from = 0, to = 0; /* [from, to) is in the shadow */
+    int all = 1;
     pthread_mutex_lock(&s->lock);
     uint8_t *buf = s->unshared ? malloc(XH_BLOCK_BYTES) : NULL;
     s->unshared = 0;
-    for (uint64_t page = 0, n; buf && (n = gather(f, &page, buf)); page += n) {
+    for (uint64_t page = 0, n; buf && all >= 0 && (n = gather(f, &page, buf)); page += n) {
         pthread_mutex_unlock(&s->lock);
         uint64_t off = page * XH_PAGE_BYTES, end = xh_min64(off + n * XH_PAGE_BYTES, f->size);
-        int all = store(f, page, n, buf);
+        all = store(f, page, n, buf);
         pthread_mutex_lock(&s->lock);
         from = off == to ? from : off;
-        to = all ? end : 0;
+        to = all > 0 ? end : 0;
         drop(s, from, to);
-        bytes += end - off;
+        bytes += all >= 0 ? end - off : 0;
     }
     pthread_mutex_unlock(&s->lock);
     free(buf);
