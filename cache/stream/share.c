@@ -8,16 +8,10 @@
 #include "shadow/shadow.h"
 #include "watch/trace.h"
 
-static uint64_t end_of_page(const struct xh_file *f, uint64_t off)
-{
-    uint64_t end = xh_page_up(off) * XH_PAGE_BYTES;
-    return end < f->size ? end : f->size;
-}
-
 /* The whole pages in [off, end), which begins with one. */
 static uint64_t pages_in(const struct xh_file *f, uint64_t off, uint64_t end)
 {
-    return (end == f->size ? xh_page_up(end) : end / XH_PAGE_BYTES) - off / XH_PAGE_BYTES;
+    return xh_pages_before(f, end) - off / XH_PAGE_BYTES;
 }
 
 /* Copies whole pages that are there to |buf|: the first from *|page| on and those right behind it, of XH_BLOCK_BYTES at
@@ -31,7 +25,7 @@ static uint64_t gather(const struct xh_file *f, uint64_t *page, uint8_t *buf)
         if (p->from > end || p->got <= end) { /* they do not go on here */
             if (pages_in(f, off, end))
                 break;
-            off = end = end_of_page(f, p->from > end ? p->from : end);
+            off = end = xh_min64(xh_page_up(p->from > end ? p->from : end) * XH_PAGE_BYTES, f->size);
         }
         if (p->got <= end || p->from > end)
             continue;
