@@ -27,7 +27,7 @@ static uint64_t gather(const struct xh_file *f, uint64_t *page, uint8_t *buf)
                 break;
             off = end = xh_min64(xh_page_up(p->from > end ? p->from : end) * XH_PAGE_BYTES, f->size);
         }
-        if (p->got <= end || p->from > end)
+        if (p->got <= end)
             continue;
         uint64_t to = xh_min64(p->got, off + XH_BLOCK_BYTES);
         xh_segment_copy(p, end, to - end, buf + (end - off));
