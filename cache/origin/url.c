@@ -59,9 +59,8 @@ static char *encoded(struct view v)
     char *out = malloc(3 * v.n + 1);
     if (!out)
         return NULL;
-    size_t used = 0, path = 0;
-    while (path < v.n && v.p[path] != '?')
-        path++;
+    const char *query = memchr(v.p, '?', v.n);
+    size_t used = 0, path = query ? (size_t)(query - v.p) : v.n;
     for (size_t i = 0; i < v.n; i++) {
         unsigned char c = (unsigned char)v.p[i];
         int bare = c == '%' && i < path &&
