@@ -248,7 +248,6 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
     f->h5 = h5;
     xh_python_begin();
     xh_elink_watch(h5); /* before anything that may push: these clear the stack */
-    f->pages = xh_fapl_has_pages(h5, fapl);
     f->names = xh_fapl_info_of(h5, fapl);
     if (f->names && !f->names->namer.by_file)
         xh_elink_namer(h5, &f->names->namer);
@@ -266,6 +265,7 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
         free(f);
         return NULL;
     }
+    f->pages = f->remote ? xh_remote_has_pages(f->remote) : xh_fapl_has_pages(h5, fapl);
     if (f->remote)
         f->names->namer = *xh_remote_namer(f->remote);
     else

@@ -267,6 +267,11 @@ static void forget(struct xh_remote *r)
         }
 }
 
+int xh_remote_has_pages(const struct xh_remote *r)
+{
+    return r->pages;
+}
+
 int xh_remote_is_written(const struct xh_remote *r)
 {
     return r->edit != NULL;

@@ -45,6 +45,9 @@ void xh_remote_lost(struct xh_remote *r, uint64_t family);
  * returns 0. */
 int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out);
 
+/* Returns 1 when HDF5 reads whole pages of |r|: see xh_fapl_has_pages. */
+int xh_remote_has_pages(const struct xh_remote *r);
+
 /* Returns 1 when |r| was opened for writing. */
 int xh_remote_is_written(const struct xh_remote *r);
 
