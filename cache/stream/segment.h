@@ -40,7 +40,8 @@ struct xh_segment;
 
 struct xh_stage {
     pthread_mutex_t lock;    /* guards the rest; held while requests are planned, never while they are submitted or
-                              * bytes are copied. The locks of shadow, origin and room are taken in it */
+                              * bytes are copied, but for a block that is to be shared. The locks of shadow, origin and
+                              * room are taken in it */
     struct xh_segment **at;   /* by offset, disjoint: those with bytes that a reader can still have */
     size_t n, room;
     struct xh_room_place place; /* by the room's rules */
@@ -56,6 +57,7 @@ struct xh_stage {
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
     uint64_t asked;          /* bytes that all reads have asked it for */
     int unshared;            /* something came that is not shared */
+    int no_room;             /* the shadow had none for all that was shared: nothing more is */
     uint64_t looked_ns;      /* when a stream looked whether others read the file too */
     int lost;                /* a stream ended early since the last xh_stage_reach */
     struct xh_waiter *waiting; /* all of them */

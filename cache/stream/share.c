@@ -72,21 +72,27 @@ static void drop(struct xh_stage *s, uint64_t off, uint64_t end)
     }
 }
 
+/* Pages that had to make way in the shadow, for whatever reason: it is full of what is in use. */
+static uint64_t evicted(struct xh_file *f)
+{
+    return atomic_load_explicit(&f->counters.pages_evicted, memory_order_relaxed);
+}
+
 void xh_stage_share(struct xh_file *f)
 {
     struct xh_stage *s = f->stage;
-    uint64_t bytes = 0, from = 0, to = 0; /* [from, to) is in the shadow */
-    int all = 1;
+    uint64_t bytes = 0, from = 0, to = 0, were = evicted(f); /* [from, to) is in the shadow */
     pthread_mutex_lock(&s->lock);
-    uint8_t *buf = s->unshared ? malloc(XH_BLOCK_BYTES) : NULL;
+    uint8_t *buf = s->unshared && !s->no_room ? malloc(XH_BLOCK_BYTES) : NULL;
     s->unshared = 0;
-    for (uint64_t page = 0, n; buf && all >= 0 && (n = gather(f, &page, buf)); page += n) {
+    for (uint64_t page = 0, n; buf && !s->no_room && (n = gather(f, &page, buf)); page += n) {
         pthread_mutex_unlock(&s->lock);
         uint64_t off = page * XH_PAGE_BYTES, end = xh_min64(off + n * XH_PAGE_BYTES, f->size);
-        all = store(f, page, n, buf);
+        int all = store(f, page, n, buf);
         pthread_mutex_lock(&s->lock);
+        s->no_room |= all < 0 || evicted(f) != were; /* else what was shared would make way for what is being shared */
         from = off == to ? from : off;
-        to = all > 0 ? end : 0;
+        to = all > 0 && !s->no_room ? end : 0;
         drop(s, from, to);
         bytes += all >= 0 ? end - off : 0;
     }

@@ -31,6 +31,7 @@
 #include "base/process.h"
 #include "shadow/impl.h"
 #include "stream/segment.h"
+#include "stream/share.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
 
@@ -1132,6 +1133,103 @@ Test(read, what_a_stream_has_brought_waits_for_its_reader, .timeout = 50)
     read_piece(f, XH_KIND_RAW, 4 * STREAM_BYTES, STREAM_BYTES);
     cr_assert_eq(xh_stage_fetch(f, &behind, 1, 0), 1, "the reader went elsewhere, and read more than lay before him");
     xh_cache_close(f);
+}
+
+/* ---- sharing ---------------------------------------------------------------------------- */
+
+static char share_dir[64];
+
+/* A file of |bytes| bytes with a shadow that others could have open; |config| begins with a comma, or is "". */
+static struct xh_file *open_shareable(uint64_t bytes, const char *config)
+{
+    char all[200];
+    strcpy(share_dir, "/dev/shm/xh-test-read-XXXXXX");
+    cr_assert_not_null(mkdtemp(share_dir));
+    engine.object_bytes = bytes;
+    engine.streams = 8;
+    snprintf(all, sizeof all, "shadow_dir=%s,readahead_bytes=40M%s", share_dir, config);
+    return open_test(all);
+}
+
+static void close_shareable(struct xh_file *f)
+{
+    char command[128];
+    drain();
+    xh_cache_close(f);
+    snprintf(command, sizeof command, "rm -r %s", share_dir);
+    cr_assert_eq(system(command), 0);
+}
+
+/* The stage gets all from |off| to |end|. */
+static void stream_in(struct xh_file *f, uint64_t off, uint64_t end)
+{
+    cr_assert_eq(xh_stage_stream(f, off, end, 1, 0), end);
+    xh_stage_reach(f, off, end - off);
+    drain();
+    cr_assert(xh_stage_has(f, off) && xh_stage_has(f, end - 1), "all of it is there");
+}
+
+Test(read, what_a_stream_has_brought_goes_to_the_shadow_up_to_the_files_end, .timeout = 50)
+{
+    static const uint64_t beyond[] = {0, 1, 4095};
+    for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
+        uint64_t off = 20001, end = STREAM_BYTES + beyond[i];
+        struct xh_file *f = open_shareable(end, "");
+        stream_in(f, off, end);
+        xh_stage_share(f);
+        cr_expect(xh_shadow_has(f->shadow, 5, xh_pages_end(f) - 5), "%llu", (unsigned long long)end);
+        cr_expect_neq(xh_shadow_peek(f->shadow, 4), XH_CLAIM_READY, "half of it is not there");
+        opening = atomic_load(&origin_now->fetched);
+        for (uint64_t at = 20480; at < end; at += PIECE)
+            read_piece(f, XH_KIND_RAW, at, at + PIECE < end ? PIECE : (size_t)(end - at));
+        cr_expect_eq(fetched(f), 0);
+        close_shareable(f);
+    }
+}
+
+Test(read, of_what_lies_in_pieces_whole_pages_are_shared, .timeout = 50)
+{
+    /* touching within a page, apart in one, a whole page alone, a hole of a page, the file's end in two parts */
+    static const struct xh_range pieces[] = {{20000, 5000}, {25000, 5000}, {41000, 100}, {42000, 100}, {45056, 4096},
+                                             {57344, 8192}, {69632, 8193}, {999000, 600}, {999600, 401}};
+    static const uint64_t whole[] = {5, 6, 11, 14, 15, 17, 18, 244};
+    const size_t n = sizeof pieces / sizeof *pieces;
+    struct xh_file *f = open_shareable(1000001, ",readahead=off");
+    for (size_t i = 0; i < n; i++)
+        cr_assert_eq(xh_stage_fetch(f, &pieces[i], 1, 0), 1);
+    drain();
+    xh_stage_share(f);
+    for (uint64_t p = 4, k = 0; p < xh_pages_end(f); p++) {
+        int is = k < sizeof whole / sizeof *whole && p == whole[k];
+        cr_expect_eq(xh_shadow_peek(f->shadow, p) == XH_CLAIM_READY, is, "page %llu", (unsigned long long)p);
+        k += (uint64_t)is;
+    }
+    opening = atomic_load(&origin_now->fetched);
+    for (size_t i = 0; i < n; i++)
+        read_piece(f, XH_KIND_RAW, pieces[i].off, pieces[i].len);
+    cr_expect_eq(fetched(f), 0, "it is here or there: %llu", (unsigned long long)fetched(f));
+    close_shareable(f);
+}
+
+/* Else each page that is shared would make way for the next, and all be fetched again. */
+Test(read, no_more_is_shared_than_the_shadow_has_room_for, .timeout = 50)
+{
+    struct xh_stats s;
+    struct xh_file *f = open_shareable(2 * STREAM_BYTES, ",shadow_budget_bytes=8M,readahead=off");
+    stream_in(f, STREAM_BYTES / 2, 3 * STREAM_BYTES / 2);
+    for (int i = 0; i < 100; i++) { /* as while the rest comes */
+        f->stage->unshared = 1;
+        xh_stage_share(f);
+    }
+    xh_cache_stats(f, &s);
+    cr_expect_gt(s.pages_published, 1000);
+    cr_expect_leq(s.pages_published, 2048 + 128, "%llu", (unsigned long long)s.pages_published);
+    cr_expect_leq(s.pages_evicted, 128, "%llu", (unsigned long long)s.pages_evicted);
+    opening = atomic_load(&origin_now->fetched);
+    for (uint64_t at = STREAM_BYTES / 2; at < 3 * STREAM_BYTES / 2; at += PIECE)
+        read_piece(f, XH_KIND_RAW, at, PIECE);
+    cr_expect_leq(fetched(f), 2u << 20, "%llu again", (unsigned long long)fetched(f));
+    close_shareable(f);
 }
 
 /* ---- hints ------------------------------------------------------------------------------ */
