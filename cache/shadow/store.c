@@ -6,7 +6,8 @@
  * 2. Nothing of a file is believed before all of it was compared with what this process would have written: type,
  *    owner, mode, size, head. A file that differs is set aside.
  * 3. A process that has a file open holds XH_LOCK_OPEN shared. A process that removes a shadow to make room holds it
- *    exclusively. So a shadow in use keeps its name, and one without a name is not opened again.
+ *    exclusively. So a shadow in use keeps its name, and one without a name is not opened again. A visitor, which makes
+ *    room in it, does not hold it, as it is no reader: it loses nothing where the shadow is removed meanwhile.
  *
  * This file knows nothing of page states. Threads: any; callers hold xh_shadow_lock or own |s| alone. */
 #include "store.h"
@@ -238,7 +239,7 @@ static enum attached open_existing(struct xh_shadow *s)
     if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
         (st.st_mode & 07777) != 0600 || (uint64_t)st.st_size != h->file_bytes)
         goto out;
-    switch (xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN)) {
+    switch (s->visitor ? 0 : xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN)) {
     case 0: break;
     case 1: rc = AGAIN; goto out; /* it is being dropped */
     default: rc = FAILED; goto out;
@@ -346,7 +347,7 @@ int xh_store_reopen(const struct xh_shadow *s)
             fd = -1;
         }
     }
-    if (fd >= 0)
+    if (fd >= 0 && !s->visitor)
         xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN); /* without the lock the shadow may be dropped sooner, no more */
     return fd;
 }

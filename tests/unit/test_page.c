@@ -28,6 +28,7 @@
 #include "shadow/evict.h"
 #include "shadow/guard.h"
 #include "shadow/impl.h"
+#include "shadow/objects.h"
 #include "shadow/owner.h"
 #include "shadow/directory.h"
 #include "shadow/store.h"
@@ -2171,6 +2172,33 @@ Test(page, every_reader_is_counted)
         end(pid[i]);
         cr_assert_eq(xh_shadow_readers(s), OTHERS - i);
     }
+    xh_shadow_close(s);
+}
+
+/* Makes room in the shadow |of|, which the parent has open, and stays there. */
+static int be_a_visitor(void *of)
+{
+    char name[XH_NAME_BYTES];
+    struct xh_shadow *own = NULL, *s = of;
+    struct xh_err err = {0};
+    memcpy(name, s->name, sizeof name);
+    xh_shadow_close(s); /* a fork's child has it open, too */
+    if (xh_shadow_open(URL, "etag:\"2\"", 100 * PAGE, &opt, &own, &err) || !(s = xh_shadow_visit(own, name)))
+        return 1;
+    xh_clock_sweep(s, 50 * PAGE, 0, NULL);
+    return 0;
+}
+
+/* Else whoever makes room in it would end the streams of its reader. */
+Test(page, who_makes_room_in_a_shadow_is_no_reader_of_it)
+{
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    pid_t pid = stand(be_a_visitor, s);
+    cr_expect_eq(xh_shadow_shared(s), 0);
+    end(pid);
+    pid = stand(be_a_reader, NULL);
+    cr_expect_eq(xh_shadow_shared(s), 1);
+    end(pid);
     xh_shadow_close(s);
 }
 
