@@ -87,12 +87,23 @@ static unsigned distance(const char *a, const char *b)
     return row[nb];
 }
 
+static int is_within(const char *name, const char *known)
+{
+    size_t n = strlen(name);
+    for (; strlen(known) >= n; known++)
+        if (xh_strncasecmp(known, name, n) == 0)
+            return 1;
+    return 0;
+}
+
+/* The known name that |name| is most likely meant for: one of which it is a part, as cache_dir of disk_cache_dir, or
+ * else the one with the least distance. */
 static const char *nearest(const char *name)
 {
     const char *best = xh_opt_rows[0].name;
     unsigned least = ~0u;
     for (size_t i = 0; i < XH_OPT_COUNT; i++) {
-        unsigned d = distance(name, xh_opt_rows[i].name);
+        unsigned d = is_within(name, xh_opt_rows[i].name) ? 1 : distance(name, xh_opt_rows[i].name);
         if (d < least) {
             least = d;
             best = xh_opt_rows[i].name;
@@ -181,9 +192,9 @@ int xh_options_set(struct xh_options *o, const char *name, const char *value, co
 {
     const struct xh_opt_row *row = row_of(name);
     uint64_t v = 0;
-    if (!row)
-        return xh_err_set(err, XH_E_INVAL, 0, "unknown option \"%.60s\" (%s); the nearest known one is %s",
-                          name, where, nearest(name));
+    if (!row) /* what was to be a name may be a secret: its first letters are shown */
+        return xh_err_set(err, XH_E_INVAL, 0, "unknown option \"%.*s\" (%s); the nearest known one is %s",
+                          (int)strspn(name, XH_LETTERS XH_DIGITS "_"), name, where, nearest(name));
     if (row->type == XH_OPT_STR) {
         size_t len = strlen(value);
         if (len < row->min || len > row->max)
@@ -294,24 +305,48 @@ static char *trim(char *s)
     return s;
 }
 
-/* Sets the option in one part, "key=value". */
-static int set_part(struct xh_options *o, char *part, const char *where, struct xh_err *err)
+/* Part |number| of a string sets no option, as |why| says. It may be the end of a secret with a comma in it, so it is
+ * not shown. |text|: the last option before it that is a text without quotation marks; NULL: none. */
+static int no_option(unsigned number, const char *why, const struct xh_opt_row *text, const char *where,
+                     struct xh_err *err)
+{
+    xh_err_set(err, XH_E_INVAL, 0, "part %u (%s) %s", number, where, why);
+    if (text) {
+        size_t n = strlen(err->text);
+        snprintf(err->text + n, sizeof err->text - n,
+                 ". It is not shown, as it may belong to the value of %s: a comma divides options. If that value has "
+                 "one, put it into quotation marks: %s=\"...\"",
+                 text->name, text->name);
+    }
+    return err->code;
+}
+
+/* Sets the option in part |number|, "key=value". |*text|: see no_option; this option takes its place if it is one. */
+static int set_part(struct xh_options *o, char *part, unsigned number, const struct xh_opt_row **text,
+                    const char *where, struct xh_err *err)
 {
     part = trim(part);
     if (!*part)
         return 0;
-    char *eq = strchr(part, '=');
+    char *eq = strchr(part, '='), why[120];
     if (!eq)
-        return xh_err_set(err, XH_E_INVAL, 0, "\"%.*s\" (%s) is not of the form option=value", /* it may be a key */
-                          (int)strspn(part, XH_LETTERS "_"), part, where);
+        return no_option(number, "is not of the form option=value", *text, where, err);
     *eq = '\0';
-    char *value = trim(eq + 1);
+    char *value = trim(eq + 1), *name = trim(part);
+    const struct xh_opt_row *row = row_of(name);
+    if (!row && *text) {
+        snprintf(why, sizeof why, "is an unknown option; the nearest known one is %s", nearest(name));
+        return no_option(number, why, *text, where, err);
+    }
     size_t n = strlen(value);
-    if (n >= 2 && value[0] == '"' && value[n - 1] == '"') {
+    int quoted = n >= 2 && value[0] == '"' && value[n - 1] == '"';
+    if (quoted) {
         value[n - 1] = '\0';
         value++;
     }
-    return xh_options_set(o, trim(part), value, where, err);
+    if (row && row->type == XH_OPT_STR && !quoted)
+        *text = row;
+    return xh_options_set(o, name, value, where, err);
 }
 
 #define UNCLOSED SIZE_MAX
@@ -330,6 +365,8 @@ static size_t part_length(const char *text)
 int xh_options_from_string(struct xh_options *o, const char *text, const char *where, struct xh_err *err)
 {
     char *copy = text ? strdup(text) : NULL;
+    const struct xh_opt_row *unquoted = NULL;
+    unsigned number = 1;
     int rc = 0;
     if (!text)
         return 0;
@@ -343,7 +380,7 @@ int xh_options_from_string(struct xh_options *o, const char *text, const char *w
         }
         char *next = part[n] ? part + n + 1 : NULL;
         part[n] = '\0';
-        rc = set_part(o, part, where, err);
+        rc = set_part(o, part, number++, &unquoted, where, err);
         part = next;
     }
     free(copy);

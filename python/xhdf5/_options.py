@@ -28,12 +28,17 @@ def _number(name: str, value: Any) -> int:
         raise TypeError(f"xhdf5's option {name} is of type {kinds}, not {type(value).__name__}") from None
 
 
+def hint(name: str) -> str:
+    """The end of an error about |name|, which is no option: the known one that it is most likely meant for, or "". If it
+    is a part of one that is near, it is that one: cache_dir is disk_cache_dir."""
+    near = difflib.get_close_matches(name, OPTIONS)
+    return f"; did you mean {next((option for option in near if name in option), near[0])!r}?" if near else ""
+
+
 def _written(name: str, value: Any) -> str:
     """An option as a driver configuration string has it. TypeError, ValueError: it is none."""
     if name not in OPTIONS:
-        near = difflib.get_close_matches(name, OPTIONS, 1)
-        raise TypeError(f"{name!r} is no option of h5py.File nor of the driver xhdf5"
-                        + (f"; did you mean {near[0]!r}?" if near else ""))
+        raise TypeError(f"{name!r} is no option of h5py.File nor of the driver xhdf5{hint(name)}")
     option = OPTIONS[name]
     if option.type == "BOOL":
         if value not in (True, False):

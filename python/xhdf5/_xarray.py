@@ -1,7 +1,6 @@
 """xarray's engine "xhdf5": h5netcdf's, over the driver. xarray finds it by the package's entry point."""
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 from typing import Any
@@ -11,7 +10,7 @@ from xarray.backends import H5netcdfBackendEntrypoint
 from . import _expect, _with_h5py
 from . import open as open_by_driver
 from ._default import is_driver_s, is_url
-from ._options import written
+from ._options import hint, written
 from ._tables import OPTIONS
 
 _with_h5py()
@@ -67,10 +66,8 @@ _KNOWN = {name for method in (H5netcdfBackendEntrypoint.open_dataset, H5netcdfBa
 def _refuse_misspelt(kwds: dict[str, Any]) -> None:
     """What is nearly an option: xarray names its own class for one, and its store's."""
     for name in kwds:
-        near = [] if name in _KNOWN or name in OPTIONS else difflib.get_close_matches(name, OPTIONS, 1)
-        if near:
-            raise TypeError(f"{name!r} is no option of xarray's engine nor of the driver xhdf5; "
-                            f"did you mean {near[0]!r}?")
+        if name not in _KNOWN and name not in OPTIONS and hint(name):
+            raise TypeError(f"{name!r} is no option of xarray's engine nor of the driver xhdf5{hint(name)}")
 
 
 def _with_driver(name: Any, kwds: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,8 @@ in
 .B HDF5_DRIVER_CONFIG
 or a tool's \-\-vfd\-info, or by the field of that name in
 .BR H5FD_xhdf5_config_t ;
-the later ones win. Sizes take k, M and G. In brackets: default, and bounds.
+the later ones win. In the second and third a value with a comma in it stands in quotation marks.
+Sizes take k, M and G. In brackets: default, and bounds.
 """.lstrip()
 MAN_TAIL = r"""
 .SH ACCESS

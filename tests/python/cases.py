@@ -86,6 +86,7 @@ def options():
     rows = re.findall(r'^X\((\w+),\s*(\w+),\s*"?([^",]*)"?,\s*(\d+),\s*(\d+),', table, re.M)
     assert [(o.type, n, str(o.default), str(o.min), str(o.max)) for n, o in xhdf5.OPTIONS.items()] == rows
     raises(TypeError, ["conections", "'connections'"], h5py.File, URL, driver="xhdf5", conections=8)
+    raises(TypeError, ["'cache_dir'", "did you mean 'disk_cache_dir'"], xhdf5.open, URL, cache_dir="/x")
     raises(TypeError, ["connections", "not str"], xhdf5.open, URL, connections="8")
     raises(TypeError, ["connections", "not bool"], xhdf5.open, URL, connections=True)
     raises(ValueError, ["from 0 to 64, not 65"], xhdf5.open, URL, connections=65)

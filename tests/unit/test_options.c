@@ -45,6 +45,44 @@ Test(options, an_unknown_name_is_told_with_the_nearest_known_one, .init = fresh)
     cr_assert(strstr(err.text, "HDF5_DRIVER_CONFIG"));
 }
 
+Test(options, a_name_that_is_a_part_of_a_known_one_is_told_with_that, .init = fresh)
+{
+    static const char *const cases[][2] = {{"cache_dir", "disk_cache_dir"}, {"Region", "aws_region"},
+                                           {"ca_dirs", "ca_dir"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char want[80];
+        snprintf(want, sizeof want, "nearest known one is %s", cases[i][1]);
+        cr_assert_eq(xh_options_set(&o, cases[i][0], "x", "here", &err), XH_E_INVAL);
+        size_t n = strlen(err.text), k = strlen(want);
+        cr_expect(n > k && strcmp(err.text + n - k, want) == 0, "%s: %s", cases[i][0], err.text);
+    }
+}
+
+/* S and T stand for a secret. */
+Test(options, no_part_of_a_secret_is_shown_where_a_comma_cuts_it, .init = fresh)
+{
+    static const char *const cases[][2] = {
+        {"aws_secret_access_key=SSS,TTT", "aws_secret_access_key=\"...\""},
+        {"aws_secret_access_key=SSS,TTT=TT", "aws_secret_access_key=\"...\""},
+        {"connections=4, AWS_SESSION_TOKEN = SSS , TTT/T+T==", "part 3 (here)"},
+        {"aws_secret_access_key=SSS,retries=3,log=\"read\",TTT=T", "aws_secret_access_key=\"...\""},
+        {"endpoints=https://u:S,TTT@h/d", "endpoints=\"...\""},
+        {"endpoints=https://h/d,https://u:TT=T@h/d", "endpoints=\"...\""},
+        {"aws_secret_access_key:SSS,TTT", "part 1 (here) is not of the form option=value"},
+        {"https://u:TTT@h/=T", "unknown option \"https\" (here)"},
+        {"TTT", "part 1 (here)"},
+        {"aws_secret_access_key=SSS,conections=4", "the nearest known one is connections"},
+        {"aws_secret_access_key=\"SSS,SSS\",conections=4", "unknown option \"conections\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert_eq(xh_options_from_string(&o, cases[i][0], "here", &err), XH_E_INVAL, "%s", cases[i][0]);
+        cr_expect(!strchr(err.text, 'S') && !strchr(err.text, 'T'), "%s: %s", cases[i][0], err.text);
+        cr_expect_not_null(strstr(err.text, cases[i][1]), "%s: %s", cases[i][0], err.text);
+    }
+    cr_assert_eq(xh_options_from_string(&o, "aws_secret_access_key=\"S,S=\",retries=3", "t", &err), 0, "%s", err.text);
+    cr_assert_str_eq(o.aws_secret_access_key, "S,S=");
+}
+
 Test(options, out_of_bounds_names_option_value_and_bounds, .init = fresh)
 {
     static const char *const bad[] = {"65", "-1", "four", "", "4k", "99999999999999999999", "4 5"};
