@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files.h"
 #include "options.h"
 #include "wipe.h"
 
@@ -25,6 +26,13 @@ static const char *const names[] = {
     "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY",
 };
 #define NAMES (sizeof names / sizeof *names)
+
+/* Variables that name files which are read again later: a relative name is one of the directory at the opening. What
+ * else names files is taken from the root on where it is read. */
+static int names_a_file(const char *name)
+{
+    return strcmp(name, "NETRC") == 0 || strcmp(name, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") == 0;
+}
 
 struct xh_env {
     atomic_int refs;
@@ -97,7 +105,7 @@ static struct xh_env *take(void)
         atomic_init(&e->refs, 1);
     for (size_t i = 0; good && i < NAMES; i++) {
         const char *v = now(names[i]);
-        good = !v || (e->value[i] = strdup(v));
+        good = !v || (e->value[i] = names_a_file(names[i]) ? xh_path_from_root(v) : strdup(v));
     }
     if (good && (!may_start() || take_all(e)))
         return e;
@@ -118,7 +126,11 @@ int xh_env_is_same(const struct xh_env *a, const struct xh_env *b)
 {
     for (size_t i = 0; i < NAMES; i++) {
         const char *x = a->value[i], *y = b ? b->value[i] : now(names[i]);
-        if (x ? !y || strcmp(x, y) != 0 : y != NULL)
+        char *path = y && !b && names_a_file(names[i]) ? xh_path_from_root(y) : NULL;
+        y = path ? path : y;
+        int same = x ? y && strcmp(x, y) == 0 : !y;
+        free(path);
+        if (!same)
             return 0;
     }
     return 1;

@@ -95,12 +95,11 @@ static size_t token_length(const char *s, size_t n)
     return i;
 }
 
-/* Whether |path|, which the user gave as a file's name, may be the token itself: no such file is there, and it does
- * not begin as the name of a place. */
+/* Whether |path|, which the user gave as a file's name, may be the token itself, with or without the word Bearer: no
+ * such file is there, and it does not begin as the name of a place. */
 static int may_be_token(const char *path)
 {
-    size_t n = strlen(path);
-    return n > 0 && !strchr("/.~", path[0]) && token_length(path, n) == n && access(path, F_OK) != 0;
+    return !strchr("/.~", path[0]) && access(path, F_OK) != 0;
 }
 
 /* Takes |n| bytes at |s| as the token, blanks around it dropped. Returns what is wrong

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/env.h"
 #include "origin/auth.h"
 #include "origin/proxy.h"
 #include "origin/url.h"
@@ -102,7 +103,8 @@ Test(auth, a_named_file_that_cannot_be_used_is_said_and_not_replaced)
 
 Test(auth, a_token_in_place_of_its_files_name_is_not_shown)
 {
-    static const char *const mistaken[] = {"eyJhbGciOi.eyJzdWIi.c2ln", "an_opaque-token", "with/a+slash=="};
+    static const char *const mistaken[] = {"eyJhbGciOi.eyJzdWIi.c2ln", "an_opaque-token", "with/a+slash==",
+                                            "Bearer eyJ.eyJ.c2ln", "eyJ.eyJ.c2ln\n"};
     for (size_t i = 0; i < sizeof mistaken / sizeof *mistaken; i++) {
         setenv("BEARER_TOKEN_FILE", mistaken[i], 1);
         struct xh_token *t = found();
@@ -111,7 +113,7 @@ Test(auth, a_token_in_place_of_its_files_name_is_not_shown)
         cr_expect_not_null(strstr(t->note, "into BEARER_TOKEN"), "what to do is not said: %s", t->note);
         xh_token_unref(t);
     }
-    static const char *const names[] = {"/no/such/file", "./none", "../none", "~/none", "two words"};
+    static const char *const names[] = {"/no/such/file", "./none", "../none", "~/none"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         setenv("BEARER_TOKEN_FILE", names[i], 1);
         struct xh_token *t = found();
@@ -488,6 +490,26 @@ Test(auth, a_relative_name_is_one_of_the_directory_of_the_opening, .timeout = 10
     cr_expect(again->value && strcmp(again->value, "second") == 0, "%s", again->note);
     xh_token_unref(token);
     xh_token_unref(again);
+}
+
+Test(auth, a_relative_netrc_is_one_of_the_directory_of_the_opening)
+{
+    char *user = NULL, *password = NULL;
+    struct xh_err err = {0};
+    struct xh_options *o = options();
+    file("logins", "machine a login me password secret", 0600);
+    cr_assert_eq(chdir(dir), 0);
+    setenv("NETRC", "logins", 1);
+    setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "token", 1);
+    xh_env_hold(o);
+    cr_expect_eq(xh_env_is_same(o->env, NULL), 1);
+    cr_assert_eq(chdir("/"), 0);
+    cr_expect_eq(xh_env_is_same(o->env, NULL), 0);
+    cr_expect_eq(xh_netrc_find(o->env, "a", 1, &user, &password, &err), 1, "%s", err.text);
+    cr_expect_eq(strncmp(xh_env_get(o->env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"), dir, strlen(dir)), 0);
+    free(user);
+    free(password);
+    xh_env_release(o);
 }
 
 /* ---- URLs */
