@@ -15,8 +15,9 @@
 #include "watch/trace.h"
 
 #define ADVICE_BYTES 280u /* longest text of advise(), with its NUL */
-#define ADVISED_BYTES (sizeof ((struct xh_err *)0)->text - sizeof ". ") /* of the reason, the advice and the doubt */
+#define ADVISED_BYTES (sizeof ((struct xh_err *)0)->text - sizeof ". ") /* of the reason, and of what is added */
 #define UNSAFE_BYTES 160u /* longest sentence of unsafe(), with its NUL */
+#define WHERE_BYTES 200u  /* longest sentence of where(), with its NUL */
 
 /* Returns 1 for the name of an old file that a commit put aside. */
 static int is_aside(const char *name)
@@ -80,6 +81,19 @@ static const char *unsafe(const struct xh_overlay *v, int kept, char *out, size_
     return out;
 }
 
+/* What to add where what is kept lies in the directory that the option overlay_dir names: "", or the variable by which
+ * the command finds it, whatever set the option here. Returns |out|. */
+static const char *where(const struct xh_edit *e, char *out)
+{
+    const char *path = e->overlay->path;
+    int n = (int)(strrchr(path, '/') - path);
+    out[0] = '\0';
+    if (e->opt.overlay_dir[0] &&
+        snprintf(out, WHERE_BYTES, ". The command needs XHDF5_OVERLAY_DIR=%.*s", n, path) >= (int)WHERE_BYTES)
+        snprintf(out, WHERE_BYTES, ". The command needs XHDF5_OVERLAY_DIR set to the overlay_dir of this program");
+    return out;
+}
+
 /* Sets |advice| to what became of what was written, and how to get at it. |unsaved|: why it could not be saved, or
  * NULL. |only_kept|: it will never be sent. */
 static void advise(const struct xh_edit *e, int code, const char *unsaved, int only_kept, char advice[ADVICE_BYTES])
@@ -108,7 +122,7 @@ static void advise(const struct xh_edit *e, int code, const char *unsaved, int o
 void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
-    char doubt[UNSAFE_BYTES], advice[ADVICE_BYTES];
+    char doubt[UNSAFE_BYTES], advice[ADVICE_BYTES], named[WHERE_BYTES] = "";
     struct xh_err own, was = *err;
     snprintf(v->why, sizeof v->why, "%.590s", err->text);
     enum xh_overlay_state as =
@@ -118,15 +132,17 @@ void xh_edit_keep(struct xh_edit *e, struct xh_err *err)
         xh_overlay_unsave(v); /* an older record would no longer be true */
     unsafe(v, !unsaved && !v->broken, doubt, sizeof doubt);
     advise(e, was.code, unsaved ? own.text : NULL, only_kept, advice);
-    xh_err_set(err, was.code, was.status, "%.*s. %s%s", (int)(ADVISED_BYTES - strlen(advice) - strlen(doubt)), was.text,
-               advice, doubt);
+    if (!unsaved)
+        where(e, named);
+    size_t room = ADVISED_BYTES - strlen(advice) - strlen(named) - strlen(doubt);
+    xh_err_set(err, was.code, was.status, "%.*s. %s%s%s", (int)room, was.text, advice, named, doubt);
     err->sys_errno = was.sys_errno;
 }
 
 int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
 {
     struct xh_overlay *v = e->overlay;
-    char doubt[UNSAFE_BYTES];
+    char doubt[UNSAFE_BYTES], named[WHERE_BYTES];
     struct xh_err why;
     xh_edit_super(e);
     if (v->dirty.n == 0 || xh_edit_differs(e, &why) == 0)
@@ -140,12 +156,13 @@ int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
     if (rc)
         snprintf(more, room, "What was written was NOT saved: %.180s", why.text);
     else if (v->broken || v->behind)
-        snprintf(more, room, "It could not have been sent, %s: \"xhdf5 recover drop %s\" removes what was written",
-                 v->broken ? "as a write had failed" : "as somebody else had changed the same data", v->id);
+        snprintf(more, room, "It could not have been sent, %s: \"xhdf5 recover drop %s\" removes what was written%s",
+                 v->broken ? "as a write had failed" : "as somebody else had changed the same data", v->id,
+                 where(e, named));
     else
         snprintf(more, room,
                  "What was written is kept: \"xhdf5 recover retry %s\" sends it, \"xhdf5 recover drop %s\" removes "
-                 "it%s", v->id, v->id, unsafe(v, 1, doubt, sizeof doubt));
+                 "it%s%s", v->id, v->id, where(e, named), unsafe(v, 1, doubt, sizeof doubt));
     return rc == 0;
 }
 

@@ -215,6 +215,16 @@ for extra in (-2000, 1, 1000, 8000, 14000, 17000):
         p.good(f"os.chdir({str(p.work)!r}); f = h5py.File(url, 'w'); f['a'] = 1; os.chdir('/'); f.close()",
                p.server.url + "/elsewhere.h5", overlay_dir="relative")
         assert not list((p.work / "relative").iterdir())
+    with tap.claim("creating: where the program has named the directory of the overlay, the error names it, and the "
+                   "command finds it by that"):
+        p.gate.arm(lambda _, method, *more: 507 if method == "PUT" else None)
+        err = p.bad(f"os.environ['HDF5_DRIVER_CONFIG'] = 'overlay_dir=its own'; os.chdir({str(p.work)!r})\n"
+                    "f = h5py.File(url, 'w'); f['a'] = 1; os.chdir('/'); f.close()", p.gate.url + "/named.h5")
+        p.gate.arm(lambda *_: None)
+        named = re.search(r"recover retry ([0-9a-f]+)\b.*XHDF5_OVERLAY_DIR=(.*?/its own)", err)
+        assert named and named[2] == f"{p.work}/its own", err[-2000:]
+        p.tool("retry", named[1], overlay_dir=named[2])
+        assert (p.root / "named.h5").exists()
     with tap.claim("creating: recover, where there is no such overlay, says that it may be in another directory"):
         assert "XHDF5_OVERLAY_DIR" in p.tool("retry", "0123456789abcdef", status=3)
     with tap.claim("creating: more than the budget is refused where it is written, and the file is not sent"):
