@@ -7,6 +7,7 @@
 #include <fts.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -63,17 +64,16 @@ struct work {
     int jobs, body, codec; /* body: --body was given; codec: for xh_pack */
     struct file {
         char *path; /* malloc'd */
-        uint64_t bytes;
+        uint64_t bytes; /* 0: it is not read whole */
     } *file;
     size_t n, room;
-    int by_bytes;  /* progress counts the files' bytes: else, where files are not read whole, the files */
-    uint64_t all;  /* of what progress counts */
+    uint64_t bytes; /* of all files; progress counts them, or the files where none is read whole */
     struct shared *shared;
 };
 
 struct shared { /* by all workers */
     _Atomic size_t next;   /* number of the next file */
-    _Atomic uint64_t came; /* of all: what was processed */
+    _Atomic uint64_t came; /* of what progress counts: what was processed */
 };
 
 /* ---- which files -------------------------------------------------------------------------------- */
@@ -90,12 +90,22 @@ static int is_hdf5(const char *path, uint64_t size)
     return found;
 }
 
+/* 1 when all of the file |path| is read: for its compressed copy, or to compare it with that. An image takes metadata
+ * alone. */
+static int is_read_whole(const struct work *w, const char *path)
+{
+    char copy[PATH_MAX];
+    if (w->verb != CHECK)
+        return w->body && w->verb != REMOVE;
+    return snprintf(copy, sizeof copy, "%s%s", path, XH_PACKED_SUFFIX) < (int)sizeof copy && access(copy, F_OK) == 0;
+}
+
 static int add(struct work *w, const char *path, uint64_t bytes)
 {
     if (xh_grow(w->file, w->room, w->n + 1) || !(w->file[w->n].path = strdup(path)))
         return -1;
-    w->file[w->n++].bytes = bytes;
-    w->all += w->by_bytes ? bytes : 1;
+    w->file[w->n].bytes = is_read_whole(w, path) ? bytes : 0;
+    w->bytes += w->file[w->n++].bytes;
     return 0;
 }
 
@@ -153,7 +163,7 @@ static int see_to(const struct work *w, size_t i, int body, int last, int to)
         xh_bake(path, w->o, w->verb == DRY, &b);
     int counted = body && b.as == (w->verb == CHECK ? XH_BAKED_FRESH : XH_BAKED_MADE) && w->verb != DRY;
     if (last && !counted)
-        atomic_fetch_add_explicit(&w->shared->came, w->by_bytes ? w->file[i].bytes : 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&w->shared->came, w->bytes ? w->file[i].bytes : 1, memory_order_relaxed);
     return tell(&b, to);
 }
 
@@ -246,10 +256,11 @@ static int code_of(const struct work *w, const struct xh_baked *b)
 static void wait_for_word(const struct work *w, int from, struct xh_progress *p)
 {
     struct pollfd f = {.fd = from, .events = POLLIN};
+    const uint64_t all = w->bytes ? w->bytes : w->n;
     int n;
     do {
         uint64_t came = atomic_load_explicit(&w->shared->came, memory_order_relaxed);
-        xh_progress_at(p, came < w->all ? came : w->all);
+        xh_progress_at(p, came < all ? came : all);
     } while ((n = poll(&f, 1, XH_DRAW_EVERY_MS)) == 0 || (n < 0 && errno == EINTR));
 }
 
@@ -294,7 +305,7 @@ static int run(struct work *w)
                       w->verb == CHECK    ? "checking"
                       : w->verb == REMOVE ? "removing"
                                           : "publishing",
-                      w->by_bytes ? w->all : 0, unit);
+                      w->bytes, unit);
     while (atomic_load_explicit(&w->shared->next, memory_order_relaxed) < w->n) {
         if (pipe2(ends, O_CLOEXEC) != 0 || start(w, ends[0], ends[1]) == 0) {
             code = xh_tool_fail(XH_EXIT_FAILED, "no process for it can be started: %s", strerror(errno));
@@ -309,8 +320,7 @@ static int run(struct work *w)
             report(w, &(struct xh_baked){.file = i}, p.terminal);
             code = XH_EXIT_FAILED;
         }
-    if (w->all)
-        xh_progress_end(&p, w->all);
+    xh_progress_end(&p, w->bytes ? w->bytes : w->n);
     munmap(w->shared, sizeof *w->shared);
     free(done);
     return code;
@@ -352,7 +362,6 @@ static int run_command(int argc, char **argv, const struct xh_options *o)
     w.jobs = jobs ? (int)n : (int)sysconf(_SC_NPROCESSORS_ONLN);
     w.verb = check ? CHECK : removes ? REMOVE : dry ? DRY : MAKE;
     w.jobs = w.jobs < 1 ? 1 : w.jobs > WORKERS_MOST ? WORKERS_MOST : w.jobs;
-    w.by_bytes = check || (w.body && !removes);
     int code = collect(&w, argv + optind);
     if (w.n) {
         int rc = run(&w);
