@@ -433,14 +433,10 @@ static int read_view(struct xh_vfd_file *f, hid_t dxpl, haddr_t addr, size_t cou
 /* The global heap holds the file names of a virtual dataset. HDF5 reads it before it opens these files. */
 static void look_for_names(struct xh_vfd_file *f, haddr_t addr, const void *buf, size_t size)
 {
-    const uint8_t *p = buf, *end = p + size;
-    do {
-        size_t bytes;
-        const uint8_t *heap = xh_mapping_saw(&f->heap, addr + (haddr_t)(p - (const uint8_t *)buf), p, (size_t)(end - p),
-                                             &bytes);
-        if (heap)
-            xh_family_saw(f->family, heap, bytes);
-    } while (f->pages && (p = xh_mapping_within(p, (size_t)(end - p))));
+    const uint8_t *heap;
+    size_t from = 0, bytes;
+    while ((heap = xh_mapping_saw(&f->heap, addr, buf, size, f->pages, &from, &bytes)))
+        xh_family_saw(f->family, heap, bytes);
 }
 
 static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size, void *buf)

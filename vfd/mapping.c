@@ -164,28 +164,43 @@ size_t xh_mapping_next(const void *p, size_t len, size_t *at, struct xh_names *o
     return 0;
 }
 
-const uint8_t *xh_mapping_saw(struct xh_mapping_seen *s, uint64_t at, const void *p, size_t len, size_t *bytes)
+/* As xh_mapping_saw for what begins at |p|. Sets |*taken| to how many bytes there are a collection's, at least 1. */
+static const uint8_t *saw(struct xh_mapping_seen *s, uint64_t at, const void *p, size_t len, size_t *taken,
+                          size_t *bytes)
 {
     uint64_t whole = collection(p, len);
+    size_t rest = s->p ? s->bytes - s->have : 0;
+    *taken = 1;
     if (whole && whole <= len) {
-        *bytes = (size_t)whole;
+        *taken = *bytes = (size_t)whole;
         return p;
     }
     if (whole > len && whole <= COLLECTION_MOST) {
+        *taken = len;
         free(s->p);
         *s = (struct xh_mapping_seen){.p = malloc(whole), .at = at, .bytes = (size_t)whole, .have = len};
         if (s->p)
             memcpy(s->p, p, len);
         return NULL;
     }
-    if (!s->p || s->have == s->bytes || at != s->at + s->have || len != s->bytes - s->have)
+    if (!rest || at != s->at + s->have || len < rest)
         return NULL;
-    memcpy(s->p + s->have, p, len);
+    memcpy(s->p + s->have, p, rest);
+    *taken = rest;
     *bytes = s->have = s->bytes;
     return s->p;
 }
 
-const uint8_t *xh_mapping_within(const void *p, size_t len)
+const uint8_t *xh_mapping_saw(struct xh_mapping_seen *s, uint64_t at, const void *p, size_t len, int pages,
+                              size_t *from, size_t *bytes)
 {
-    return len > 1 ? memmem((const uint8_t *)p + 1, len - 1, SIGNATURE, strlen(SIGNATURE)) : NULL;
+    const uint8_t *begin = p, *heap = NULL;
+    while (!heap && *from < len) {
+        size_t taken;
+        heap = saw(s, at + *from, begin + *from, len - *from, &taken, bytes);
+        *from += taken;
+        const uint8_t *next = pages ? memmem(begin + *from, len - *from, SIGNATURE, strlen(SIGNATURE)) : NULL;
+        *from = next ? (size_t)(next - begin) : len;
+    }
+    return heap;
 }

@@ -33,12 +33,11 @@ struct xh_mapping_seen {
     size_t bytes, have;
 };
 
-/* The |len| bytes at |p| were read from |at|. Returns the collection that is complete with them and sets |*bytes|, else
- * NULL. Owns: the result belongs to |p|'s caller or to |s|, until the next call. Free s->p in the end. */
-const uint8_t *xh_mapping_saw(struct xh_mapping_seen *s, uint64_t at, const void *p, size_t len, size_t *bytes);
-
-/* Returns where the next collection may begin among the |len| bytes at |p|, behind the first one; NULL: nowhere. With
- * HDF5's page buffer collections lie anywhere in what is read. */
-const uint8_t *xh_mapping_within(const void *p, size_t len);
+/* The |len| bytes at |p| were read from |at|; of them, those behind the first |*from| are looked at. Returns the next
+ * collection that is complete with them, sets |*bytes|, and moves |*from| behind it; NULL: there is none. |pages|: HDF5
+ * reads whole pages, in which collections lie anywhere; else one lies at the beginning alone. Owns: the result belongs
+ * to |p|'s caller or to |s|, until the next call. Free s->p in the end. */
+const uint8_t *xh_mapping_saw(struct xh_mapping_seen *s, uint64_t at, const void *p, size_t len, int pages,
+                              size_t *from, size_t *bytes);
 
 #endif

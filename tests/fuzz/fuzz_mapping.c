@@ -39,12 +39,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
     }
     hold(names.text == NULL, "names of nothing");
     /* In one piece or in two: the same bytes. */
-    const uint8_t *first = xh_mapping_saw(&seen, 4096, p, cut, &bytes);
+    size_t from = 0;
+    const uint8_t *first = xh_mapping_saw(&seen, 4096, p, cut, 0, &from, &bytes);
     hold(!first || bytes <= cut, "more than was read");
     if (!first) {
-        const uint8_t *both = xh_mapping_saw(&seen, 4096 + cut, p + cut, len - cut, &bytes);
+        from = 0;
+        const uint8_t *both = xh_mapping_saw(&seen, 4096 + cut, p + cut, len - cut, 0, &from, &bytes);
         hold(!both || (bytes <= len && memcmp(both, p, bytes) == 0) || both == p + cut, "other bytes than were read");
     }
+    rounds = from = 0;
+    while (xh_mapping_saw(&seen, 4096, p, len, 1, &from, &bytes))
+        hold(++rounds <= len && from <= len, "collections without an end");
     free(seen.p);
     return 0;
 }

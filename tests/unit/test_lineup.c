@@ -154,6 +154,13 @@ Test(mapping, cut_and_spoilt_collections_are_survived)
     }
 }
 
+/* What begins at |p|, by itself. */
+static const uint8_t *saw(struct xh_mapping_seen *s, uint64_t at, const uint8_t *p, size_t n, size_t *bytes)
+{
+    size_t from = 0;
+    return xh_mapping_saw(s, at, p, n, 0, &from, bytes);
+}
+
 Test(mapping, a_collection_is_whole_when_its_second_piece_was_read)
 {
     struct xh_mapping_seen s = {0};
@@ -162,13 +169,48 @@ Test(mapping, a_collection_is_whole_when_its_second_piece_was_read)
     mapping("a", 200, 1);
     end();
     cr_assert_gt(len, 4096);
-    cr_assert_eq(xh_mapping_saw(&s, 1000, heap, len, &bytes), heap);
+    cr_assert_eq(saw(&s, 1000, heap, len, &bytes), heap);
     cr_assert_eq(bytes, len);
-    cr_assert_null(xh_mapping_saw(&s, 1000, heap, 4096, &bytes));
-    cr_assert_null(xh_mapping_saw(&s, 9000, heap + 4096, len - 4096, &bytes), "elsewhere");
-    const uint8_t *p = xh_mapping_saw(&s, 1000 + 4096, heap + 4096, len - 4096, &bytes);
+    cr_assert_null(saw(&s, 1000, heap, 4096, &bytes));
+    cr_assert_null(saw(&s, 9000, heap + 4096, len - 4096, &bytes), "elsewhere");
+    const uint8_t *p = saw(&s, 1000 + 4096, heap + 4096, len - 4096, &bytes);
     cr_assert(p && bytes == len && memcmp(p, heap, len) == 0);
-    cr_assert_null(xh_mapping_saw(&s, 1000 + 4096, heap + 4096, len - 4096, &bytes), "it is told of once");
+    cr_assert_null(saw(&s, 1000 + 4096, heap + 4096, len - 4096, &bytes), "it is told of once");
+    cr_assert_null(saw(&s, 1000, heap, 4096, &bytes));
+    p = saw(&s, 1000 + 4096, heap + 4096, len, &bytes);
+    cr_assert(p && bytes == len && memcmp(p, heap, len) == 0, "HDF5 reads the second piece in a whole page");
+    free(s.p);
+}
+
+/* Each byte is looked at once: a hostile file may have a head in each 16 bytes. */
+Test(mapping, in_a_page_each_collection_is_found_once_and_none_within_another)
+{
+    static uint8_t page[65536];
+    struct xh_mapping_seen s = {0};
+    size_t bytes, from = 0, found = 0;
+    begin();
+    mapping("a", 3, 1);
+    end();
+    memcpy(page + 100, heap, len);
+    memcpy(page + 100 + len, heap, len);
+    memcpy(page + sizeof page - 64, heap, 64);
+    for (const uint8_t *p; (p = xh_mapping_saw(&s, 7, page, sizeof page, 1, &from, &bytes)); found++)
+        cr_assert(p == page + 100 + found * len && bytes == len);
+    cr_assert_eq(found, 2);
+    from = 0;
+    const uint8_t *p = xh_mapping_saw(&s, 7 + sizeof page, heap + 64, sizeof page / 2, 1, &from, &bytes);
+    cr_assert(p && bytes == len && memcmp(p, heap, len) == 0 && from > len - 64);
+    free(s.p);
+    s = (struct xh_mapping_seen){0};
+    for (size_t at = 0; at < sizeof page; at += 16) { /* each claims what is left */
+        memcpy(page + at, "GCOL\1\0\0\0", 8);
+        for (unsigned k = 0; k < 8; k++)
+            page[at + 8 + k] = (uint8_t)((sizeof page - at) >> 8 * k);
+    }
+    from = found = 0;
+    while (xh_mapping_saw(&s, 0, page, sizeof page, 1, &from, &bytes))
+        found++;
+    cr_assert_eq(found, 1);
     free(s.p);
 }
 
