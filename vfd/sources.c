@@ -12,6 +12,7 @@
 #include "../cache/cache.h"
 #include "../cache/base/hash.h"
 #include "../cache/base/hdf5.h"
+#include "../cache/base/letters.h"
 #include "../cache/base/now.h"
 #include "family.h"
 #include "fapl.h"
@@ -149,25 +150,60 @@ int xh_source_beside(const struct xh_namer *by, const char *relative, const char
     return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");
 }
 
+/* Returns what is behind the directory |dir|, of |n| bytes, in |path|; NULL: it is not in there. Slashes that follow
+ * each other count as one. */
+static const char *behind(const char *path, const char *dir, size_t n)
+{
+    for (const char *end = dir + n; dir < end;) {
+        size_t a = strspn(path, "/"), b = strspn(dir, "/");
+        if (!a != !b || (!a && *path != *dir))
+            return NULL;
+        path += a ? a : 1;
+        dir += b ? b : 1;
+    }
+    return path;
+}
+
+/* 1 when the URLs whose login or host begins at |a| and |b| have one server. */
+static int have_one_server(const char *a, const char *b)
+{
+    size_t n = strcspn(a, "/"), m = strcspn(b, "/");
+    const char *at = memrchr(a, '@', n), *other = memrchr(b, '@', m);
+    n -= at ? (size_t)(at + 1 - a) : 0;
+    m -= other ? (size_t)(other + 1 - b) : 0;
+    return n == m && xh_strncasecmp(at ? at + 1 : a, other ? other + 1 : b, n) == 0;
+}
+
 char *xh_source_below(const struct xh_namer *by, const char *path, size_t *at)
 {
-    const char *host = by->remote ? strstr(path, "://") : NULL;
+    const char *host = by->remote ? strstr(path, "://") : NULL, *parent = strstr(by->parent, "://");
     const char *slash = host ? memrchr(path, '/', (size_t)(host - path)) : NULL;
-    if (!slash || !xh_cache_is_url(slash + 1))
+    if (!slash || !parent || !xh_cache_is_url(slash + 1) || strlen(by->parent) + 1 >= sizeof by->parent ||
+        !have_one_server(host + 3, parent + 3))
         return NULL;
-    const char *url = slash + 1, *from = strchr(host + 3, '/');
-    const char *parent = strstr(by->parent, "://"), *dir = parent ? strchr(parent + 3, '/') : NULL;
-    size_t n = dir ? (size_t)(strrchr(dir, '/') - dir) + 1 : 0;
-    /* A slash ends the directory, and one begins what is below it. A URL's query may have slashes, too. */
-    int is_plain = from && n && strncmp(from, dir, n) == 0 && from[n] == '/';
-    const char *twice = from ? strstr(from, "//") : NULL, *end = is_plain ? from + n : twice ? twice + 1 : NULL;
-    char *out = NULL;
+    const char *url = slash + 1, *from = strchr(host + 3, '/'), *dir = strchr(parent + 3, '/');
     for (const char *p = from; p; p = strchr(p + 1, '/'))
         if (xh_cache_is_url(p + 1)) /* what is below is a URL itself */
             return NULL;
-    if (!end || asprintf(&out, "%.*s%s", (int)(end - url), url, end + strspn(end, "/")) < 0)
+    if (!from || !dir)
         return NULL;
-    *at = (size_t)(end - url);
+    size_t n = (size_t)(strrchr(dir, '/') - dir) + 1;
+    const char *below = behind(from, dir, n);
+    /* The parent as the program named it. HDF5 asks for what is beside its URL by itself, and two slashes behind its
+     * name are of its query, which is a secret. */
+    if (below == from + n)
+        return NULL;
+    if (!below && !strstr(dir, "//")) {
+        /* HDF5 knows the parent itself by such a path, as the user has set it: by .. or an escape. */
+        below = strstr(from, "//");
+        dir = from;
+        n = below ? (size_t)(below - from) + 1 : 0;
+        below = below && !memchr(from, '?', n) ? from + n + strspn(from + n, "/") : NULL;
+    }
+    char *out = NULL;
+    if (!below || asprintf(&out, "%.*s%.*s%s", (int)(from - url), url, (int)n, dir, below) < 0)
+        return NULL;
+    *at = (size_t)(from - url) + n;
     return out;
 }
 

@@ -513,12 +513,14 @@ for i, path in enumerate(["served/below/near.h5", "served/below/sub/near.h5", "s
                           "sub/in#1.h5"]):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     h5py.File(path, "w")["d"] = [i + 1]
-with h5py.File("served/below/parent.h5", "w") as f:
-    for name in "near", "in#1":
-        layout = h5py.VirtualLayout((1,), int)
-        layout[:] = h5py.VirtualSource(name + ".h5", "d", (1,))
-        f.create_virtual_dataset("v/" + name, layout, fillvalue=-1)
-        f["x/" + name] = h5py.ExternalLink(name + ".h5", "d")
+for path, names in (("parent", ["near", "in#1", "deep"]), ("sub/deep", ["in#1"])):
+    with h5py.File(f"served/below/{path}.h5", "w") as f:
+        for name in names:
+            layout = h5py.VirtualLayout((1,), int)
+            layout[:] = h5py.VirtualSource(name + ".h5", "v/in#1" if name == "deep" else "d", (1,))
+            f.create_virtual_dataset("v/" + name, layout, fillvalue=-1)
+            f["x/" + name] = h5py.ExternalLink(name + ".h5", "d")
+        f["x/elsewhere"] = h5py.ExternalLink(f"a/{sys.argv[2]}/ok//x.h5", "d")
 """
 
 
@@ -527,15 +529,17 @@ def prefixes(tap, bench, directory):
     H5Pset_virtual_prefix and H5Pset_elink_prefix."""
     top = directory / "prefixed"
     top.mkdir()
-    status, _, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_PREFIXED, top], harness.clean_env())
+    elsewhere = Liar(__file__)
+    status, _, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_PREFIXED, top, elsewhere.base], harness.clean_env())
     assert status == 0, err
     subprocess.run(["chmod", "-R", "a+rX", top], check=True)
+    literal = Liar(top / "served/below/parent.h5")
     with harness.Server("nginx", top / "served") as server:
-        def read(version, variable, prefix, *names, **options):
-            env = harness.driver_env(server, None, **options)
+        def read(version, variable, prefix, *names, url="", **options):
+            env = harness.driver_env(server, None, **options) | {"no_proxy": "*"}
             if variable:
                 env |= {variable: prefix}
-            words = [f"{server.url}/below/parent.h5", "" if variable else prefix, *names]
+            words = [url or f"{server.url}/below/parent.h5", "" if variable else prefix, *names]
             status, out, err = harness.run(["env", "-C", top, *PYTHONS[version], "-c", PREFIXED, *words], env)
             assert status == 0, err
             return json.loads(out), err
@@ -546,15 +550,28 @@ def prefixes(tap, bench, directory):
                     for prefix in "${ORIGIN}/sub", f"{server.url}/below/sub", "${ORIGIN}/../below/sub/":
                         out, err = read(version, variable, prefix, "v/near", "v/in#1")
                         assert out == [2, 3] and not lines(err, ""), (prefix, out, err)
+                        assert read(version, variable, prefix, "v/deep")[0] == [3], prefix
                     out, err = read(version, variable, "${ORIGIN}/none", "v/near", "v/in#1")
                     assert out == [1, -1] and len(lines(err, "/none/near.h5")) == 1, (out, err)
                     assert len(lines(err, "below/in%231.h5")) == 1, err
+                with tap.claim(f"{how}: so it is where the URL's path has two slashes; no query is asked for"):
+                    for query, asked in (("", 1), ("?t=SEC/RET", 0), ("?t=SEC//RET/S", 0)):
+                        literal.reset()
+                        url = f"{literal.base}/ok/a//b/parent.h5{query}"
+                        out, err = read(version, variable, "${ORIGIN}/sub", "v/near", "x/near", url=url)
+                        assert set(literal.requests()) == {
+                            "/ok/a//b/" + n for n in ["parent.h5" + query, "near.h5", *["sub/near.h5"] * asked]}, (
+                            query, list(literal.requests()))
+                        assert "RET" not in err + str(out), (out, err)
                 for prefix in "sub", str(top / "sub"):
                     with tap.claim(f"{how}: a local directory needs local_sources, and an error says so: "
                                    f"{'absolute' if prefix[0] == '/' else 'relative'}"):
                         out, err = read(version, variable, prefix, "v/in#1")
                         raised(out[0], "PermissionError", 13, "local_sources", f"{prefix}/in#1.h5")
                         assert read(version, variable, prefix, "v/near", "v/in#1", local_sources="on")[0] == [4, 5]
+            with tap.claim(f"{version}: another server's URL within a relative name is not asked for"):
+                read(version, "", "", "x/elsewhere")
+                assert not elsewhere.requests(), elsewhere.requests()
             with tap.claim(f"{version}: H5Pset_elink_prefix: a URL; a local directory needs local_sources"):
                 assert read(version, "", f"{server.url}/below/sub", "x/near", "x/in#1")[0] == [2, 3]
                 raised(read(version, "", "sub", "x/in#1")[0][0], "KeyError", None, "local_sources", "sub/in#1.h5")
@@ -563,6 +580,8 @@ def prefixes(tap, bench, directory):
                 out, err = read(version, "HDF5_EXT_PREFIX", f"{server.url}/below/sub", "x/near", "x/in#1")
                 assert out[0] == 1 and out[1][0] == "KeyError", out
                 assert len(lines(err, "HDF5_EXT_PREFIX")) == 1 and "H5Pset_elink_prefix" in err, err
+    elsewhere.close()
+    literal.close()
 
 
 def many_are_missing(tap, bench, liar, directory):
