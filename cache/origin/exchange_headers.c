@@ -14,7 +14,7 @@
 #define UNWANTED_PART  4u
 
 #define CONTRADICTORY "two Content-Length, Content-Range, ETag or Last-Modified that differ, or a malformed one"
-#define COMPRESSED    "the server compressed a reply that was to be sent as it is"
+#define COMPRESSED    "the server compressed a reply that was to be sent as it is (Content-Encoding: %.40s)"
 #define NO_TOTAL      "the server does not say how large the file is (Content-Range: …/*)"
 #define LENGTHS       "Content-Range promises %" PRIu64 " bytes, Content-Length %" PRIu64
 
@@ -99,7 +99,7 @@ static int ranges_206(struct xh_exchange *x)
     if (check_version(x) != 0)
         return -1;
     if (r->encoded)
-        return xh_exchange_fault(x, XH_FAULT_PROTO, COMPRESSED);
+        return xh_exchange_fault(x, XH_FAULT_PROTO, COMPRESSED, r->encoding);
     if (r->multipart) {
         x->take = XH_TAKE_PARTS;
         xh_multipart_init(&x->multipart, r->boundary);
@@ -195,7 +195,7 @@ static int head_200(struct xh_exchange *x)
 int xh_exchange_take_head(struct xh_exchange *x)
 {
     if (x->reply.encoded)
-        return xh_exchange_fault(x, XH_FAULT_PROTO, COMPRESSED);
+        return xh_exchange_fault(x, XH_FAULT_PROTO, COMPRESSED, x->reply.encoding);
     if (x->reply.contradictory)
         return xh_exchange_fault(x, XH_FAULT_PROTO, CONTRADICTORY);
     return x->reply.status == 206 ? head_206(x) : head_200(x);

@@ -285,12 +285,30 @@ static void take_challenge(struct xh_reply *r, const char *v, size_t n)
     keep(r->reason, sizeof r->reason, p, (size_t)(close - p));
 }
 
+/* 1 when the |n| bytes at |v| name no packing. aws-chunked is how an S3 client frames what it uploads (AWS's command
+ * does from 2.23 on). S3 undoes it and forgets the word. Others (Ceph, NooBaa, versitygw) undo it and say it of the
+ * object for ever. */
+static int packs_nothing(const char *v, size_t n)
+{
+    return n == 0 || (n == 8 && xh_strncasecmp(v, "identity", n) == 0) ||
+           (n == 11 && xh_strncasecmp(v, "aws-chunked", n) == 0);
+}
+
 static void take_encoding(struct xh_reply *r, const char *v, size_t n)
 {
-    if (n == 0 || (n == 8 && xh_strncasecmp(v, "identity", 8) == 0))
-        return; /* a list may come in several lines (RFC 9110, 5.3): this one takes none of the others back */
-    r->encoded = 1;
-    keep(r->encoding, sizeof r->encoding, v, n);
+    /* A list, which may come in several lines (RFC 9110, 5.3): this one takes none of the others back. */
+    for (const char *p = v, *end = v + n, *to; p < end; p = to + (to < end)) {
+        const char *comma = memchr(p, ',', (size_t)(end - p));
+        to = comma ? comma : end;
+        skip_blanks(&p, to);
+        const char *last = to;
+        while (last > p && (last[-1] == ' ' || last[-1] == '\t'))
+            last--;
+        if (packs_nothing(p, (size_t)(last - p)))
+            continue;
+        r->encoded = 1;
+        keep(r->encoding, sizeof r->encoding, v, n);
+    }
 }
 
 static void take_header(struct xh_reply *r, const char *name, size_t name_bytes, const char *v, size_t n)

@@ -244,6 +244,24 @@ Test(response, of_several_encodings_each_one_counts)
     cr_assert(!r.encoded);
 }
 
+Test(response, the_framing_of_an_upload_is_no_encoding_of_what_comes)
+{
+    static const char *const plain[] = {"aws-chunked", "AWS-Chunked", "aws-chunked,", "identity, aws-chunked", " , "};
+    static const char *const packed[] = {"aws-chunked,gzip", "gzip, aws-chunked", "aws-chunked2", "aws", "x, identity"};
+    char text[128];
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        struct xh_reply r;
+        xh_reply_init(&r);
+        snprintf(text, sizeof text, "HTTP/1.1 206 OK\nContent-Encoding: %s\n\n", plain[i]);
+        feed(&r, text);
+        cr_expect(!r.encoded, "%s", plain[i]);
+        snprintf(text, sizeof text, "HTTP/1.1 206 OK\nContent-Encoding: %s\n\n", packed[i]);
+        feed(&r, text);
+        cr_expect(r.encoded, "%s", packed[i]);
+        cr_expect_str_eq(r.encoding, packed[i]);
+    }
+}
+
 Test(response, what_is_too_long_counts_as_absent)
 {
     struct xh_reply r;
