@@ -650,7 +650,10 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     switch (a->out->net) {
     case XH_NET_NAME: return later(a, v, few, 0);
     case XH_NET_HANDSHAKE: return advice ? XH_NEXT_FAIL : later(a, v, few, 0);
-    case XH_NET_UNTRUSTED: case XH_NET_BAD_HTTP: case XH_NET_LOCAL: case XH_NET_CANCELLED: case XH_NET_EXITING:
+    case XH_NET_UNTRUSTED:
+        /* CAs that were read before: the process has too many files open, or their file is being replaced. */
+        return a->out->no_cas && !a->stranger ? later(a, v, retries, 0) : XH_NEXT_FAIL;
+    case XH_NET_BAD_HTTP: case XH_NET_LOCAL: case XH_NET_CANCELLED: case XH_NET_EXITING:
     case XH_NET_NEAR:
         return XH_NEXT_FAIL;
     case XH_NET_TURN: /* no failure: another request asks the proxy just now, or a thread looks for a token */

@@ -346,6 +346,19 @@ def main():
                     assert status == 0 and "chmod" not in err, err
                     assert not out or "ulimit -n" in out, (left, out)
                     assert not err or "ulimit -n" in err, (left, err)
+            with tap.claim("CAs that were read before, and cannot be read while a further connection is made, are tried "
+                           "again: their file is being replaced, or the process has too many files open"):
+                code = ("import h5py, os, sys, threading\nf, ca = h5py.File(sys.argv[1]), sys.argv[2]\n"
+                        "if os.fork() == 0:\n"     # with connections of its own
+                        "    os.rename(ca, ca + '.old')\n"
+                        "    threading.Timer(0.3, os.rename, (ca + '.old', ca)).start()\n"
+                        "    print(f['images'][:].sum(), flush=True)\n    os._exit(0)\n"
+                        "sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))")
+                ca = shutil.copy(server.cacert, directory / "replaced.pem")
+                with harness.shadow_dir() as own:
+                    status, out, err = harness.run([PYTHON, "-c", code, f"{server.url}/images.h5", ca],
+                                                   harness.driver_env(server, own, ca_bundle=ca))
+                assert status == 0 and out, err
             with tap.claim("where no thread can be started, the error names the limits"):
                 code = ("import h5py, resource, sys\n"
                         "pages = int(open('/proc/self/statm').read().split()[0])\n"

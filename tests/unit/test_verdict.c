@@ -28,6 +28,7 @@ static _Atomic int speculative;
 static struct xh_dialect dialect;
 static struct xh_exchange x;
 static struct xh_outcome out;
+static int no_cas; /* of the next outcomes */
 static struct xh_attempt a;
 static struct xh_verdict v;
 
@@ -52,6 +53,7 @@ static void fresh(void)
                             .cert_note = "", .trust_note = "", .logins = &no_logins, .opened = 1};
     xh_limits_init(&a.limits);
     v = (struct xh_verdict){0};
+    no_cas = 0;
 }
 
 /* The first |n| ranges were asked for at |url|, and |lines| came, a reply's headers. */
@@ -92,7 +94,7 @@ static int came(size_t end)
 static enum xh_next judge(enum xh_net net)
 {
     xh_url_unref(v.to);
-    out = (struct xh_outcome){.net = net};
+    out = (struct xh_outcome){.net = net, .no_cas = no_cas};
     a.now_ns = now;
     a.dice = (uint32_t)rand();
     a.asked_came = came(x.asked_end);
@@ -866,4 +868,19 @@ Test(verdict, a_network_that_fails_is_tried_again_as_often_as_it_pays, .init = f
     ask(1, first, "");
     cr_expect_eq(judge(XH_NET_TURN), XH_NEXT_LATER);
     cr_expect_eq(v.tries.failures, 0, "to wait for a proxy's word is no failure");
+}
+
+/* So they are where a process has as many files open as it may, or while a system's file of CAs is being replaced. */
+Test(verdict, cas_that_were_read_before_may_be_readable_again, .init = fresh, .fini = over)
+{
+    no_cas = 1;
+    for (unsigned n = 0; n <= 5; n++) {
+        ask(1, first, "");
+        cr_expect_eq(judge(XH_NET_UNTRUSTED), n < 5 ? XH_NEXT_LATER : XH_NEXT_FAIL, "%u", n);
+    }
+    cr_expect_eq(v.err.code, XH_E_TLS);
+    fresh();
+    ask(1, first, "");
+    no_cas = a.stranger = 1;
+    cr_expect_eq(judge(XH_NET_UNTRUSTED), XH_NEXT_FAIL, "nothing says that they ever were");
 }
