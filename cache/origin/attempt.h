@@ -33,6 +33,8 @@ struct xh_tries {
     unsigned char login;         /* enum xh_login_stage */
     unsigned char doubted;       /* the session's cookies were left out once */
     struct xh_login_seen login_seen; /* when the request was sent that was answered by a login */
+    uint64_t refused_since_ns;   /* the row of failures began by then, with a refusal of a server that limits its
+                                  * readers; 0: there was none */
     unsigned failed_ranges;      /* so many failed twice with 500, and fewer are asked for now; 0: no such thing */
 };
 
@@ -63,6 +65,7 @@ struct xh_attempt {
     const char *leads;                 /* the server of the login host where it logs in for all; NULL: it does not */
     /* Of the server: */
     struct xh_limits limits;
+    uint64_t answered_ns;              /* when it last gave a usable reply, to any request; 0: never */
     /* Of the moment: */
     uint64_t now_ns;
     long long now_s; /* since 1970 */

@@ -41,6 +41,7 @@ struct xh_endpoint {
     enum xh_dates dates; /* as the last opening found it */
     int told_whole; /* that it sends no parts of files */
     struct xh_limits limits; /* what it bears of several ranges in a request */
+    uint64_t answered_ns;    /* when it last gave a reply that could be used; 0: never */
     uint64_t held_ns;        /* it has asked to be left alone until then; 0: it has not */
     uint64_t left_ns;        /* it was, or will be, left alone until then: who waits for that waits for no connection */
     struct xh_link link;             /* what was measured */

@@ -86,6 +86,19 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
     return XH_NEXT_LATER;
 }
 
+/* A server that limits its readers has refused |a|'s request. While it answers others of this process, that is no
+ * failure in a row: the row begins anew, in its midst, so that the pauses do not become short again. */
+static void wait_in_turn(const struct xh_attempt *a, struct xh_verdict *v)
+{
+    struct xh_tries *t = &v->tries;
+    unsigned midst = retries_of(a) / 2;
+    int answers = t->refused_since_ns && a->answered_ns > t->refused_since_ns;
+    if (answers && t->failures > midst)
+        t->failures = midst;
+    if (answers || !t->refused_since_ns)
+        t->refused_since_ns = a->now_ns;
+}
+
 /* Sent again at once, in another way. */
 static enum xh_next again(struct xh_verdict *v)
 {
@@ -332,6 +345,12 @@ static int asks_too_often(const struct xh_exchange *x)
     return x->reply.status == 403 && x->reply.retry_after_s >= 0;
 }
 
+/* So are these statuses no word on the file. */
+static int limits_readers(const struct xh_exchange *x)
+{
+    return x->reply.status == 429 || x->reply.status == 503 || asks_too_often(x);
+}
+
 /* 1 when |status| says that a multi-range request was too much. */
 static int too_much(int status)
 {
@@ -530,9 +549,11 @@ static enum xh_next judge_passing(const struct xh_attempt *a, struct xh_verdict 
                     x->options->retries, x->token->note, strlen(x->token->value));
         return later(a, v, retries_of(a), 0);
     }
-    xh_sentence(a, &v->err, XH_E_STATUS, status,
-                "status %d, %" PRIu64 " retries did not help: the server is overloaded or broken", status,
-                x->options->retries);
+    xh_sentence(a, &v->err, XH_E_STATUS, status, "status %d, %" PRIu64 " retries did not help: %s", status,
+                x->options->retries,
+                status == 429 ? "the server limits how often it may be asked. Use fewer connections "
+                                "(XHDF5_CONNECTIONS=2) or processes"
+                              : "the server is overloaded or broken");
     if (was_remembered(a)) /* after the pause the first server says who has the file by then */
         from_original(v);
     return later(a, v, retries_of(a), after_ms);
@@ -572,6 +593,8 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     uint64_t after_ms = xh_reply_retry_after_ms(&x->reply);
     if (is_transient(status) || asks_too_often(x))
         v->hold_ms = after_ms;
+    if (limits_readers(x))
+        wait_in_turn(a, v);
     if (x->url->region && xh_verdict_s3(a, v))
         return v->next;
     if (xh_reply_redirects(&x->reply))

@@ -173,6 +173,36 @@ Test(verdict, what_may_pass_is_tried_again_and_what_will_not_is_not, .init = fre
     }
 }
 
+Test(verdict, a_server_that_limits_its_readers_and_answers_others_meanwhile_is_no_failure_in_a_row, .init = fresh,
+     .fini = over)
+{
+    static const char *const limits[] = {"429 Slow", "503 Busy"};
+    char lines[64];
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        fresh();
+        snprintf(lines, sizeof lines, "HTTP/1.1 %s\n\n", limits[i]);
+        unsigned n = 0;
+        for (; n < 200 && answer(1, lines) == XH_NEXT_LATER; n++) {
+            cr_expect_geq(v.delay_ms, n < 3 ? 50u << n : 200);
+            a.answered_ns = now + 1;
+        }
+        cr_expect_eq(n, 8 * 5 + 8, "%s: the bound of all attempts holds: %u", limits[i], n);
+        fresh();
+        a.answered_ns = now; /* before it was asked for the first time */
+        for (n = 0; n < 200 && answer(1, lines) == XH_NEXT_LATER; n++)
+            ;
+        cr_expect_eq(n, 5, "%s, and nothing else is answered: %u", limits[i], n);
+        fresh();
+        options.retries = 0;
+        cr_expect_eq(answer(1, lines), XH_NEXT_FAIL);
+    }
+    fresh();
+    unsigned n = 0;
+    for (; n < 200 && answer(1, "HTTP/1.1 500 Oops\n\n") == XH_NEXT_LATER; n++)
+        a.answered_ns = now + 1;
+    cr_expect_eq(n, 5, "500 is a fault, which may be this file's: %u", n);
+}
+
 Test(verdict, a_bad_moment_narrows_nothing, .init = fresh, .fini = over)
 {
     static const char *const moments[] = {"500 Oops", "502 Bad", "503 Busy", "408 Late", "429 Slow", "521 Down"};
