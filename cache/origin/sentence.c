@@ -299,6 +299,26 @@ int xh_sentence_page(const struct xh_attempt *a, struct xh_err *err)
         what, quoted, page ? "" : ", ", page ? "" : came, host, how);
 }
 
+int xh_sentence_unusable(const struct xh_attempt *a, struct xh_err *err)
+{
+    static const struct {
+        int status;
+        const char *means;
+    } known[] = {
+        {202, "Accepted: the server has begun to get the file, perhaps from tape. Open it again later"},
+        {423, "Locked: somebody changes the file. Open it again later"},
+        {451, "Unavailable For Legal Reasons: the server may not give this file to you, or to your country"},
+        {511, "Network Authentication Required: the network that this machine is in wants a login. Open any web page "
+              "in a browser on this machine, and log in there"},
+    };
+    int status = a->x->reply.status;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].status == status)
+            return xh_sentence(a, err, XH_E_STATUS, status, "%d %s", status, known[i].means);
+    return xh_sentence(a, err, XH_E_STATUS, status, "the server answered with status %d, which cannot be used here",
+                       status);
+}
+
 /* A server that has never answered http may want TLS. */
 static const char *perhaps_tls(const struct xh_attempt *a)
 {

@@ -32,6 +32,9 @@ int xh_sentence_nothing(const struct xh_attempt *a, struct xh_err *err);
 /* Writes what a reply's body is by its headers: its type, or that it has none, and how it is packed. Returns |out|. */
 const char *xh_sentence_came(const struct xh_reply *r, char *out, size_t size);
 
+/* The reply's status is none that a read can use, and none that passes. */
+int xh_sentence_unusable(const struct xh_attempt *a, struct xh_err *err);
+
 /* The network failed; |advice| is xh_tls_advice's, or NULL. Of a proxy's refusal xh_proxy_refused tells. */
 int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_err *err);
 

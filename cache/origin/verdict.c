@@ -183,6 +183,15 @@ static void learn_limits(const struct xh_attempt *a, struct xh_verdict *v)
     v->tries.failed_ranges = v->tries.wide_failures = 0;
 }
 
+/* 1 when another ETag came with the date that the file had: so machines that share a name answer where they do not
+ * agree on ETags. */
+static int keeps_its_date(const struct xh_exchange *x)
+{
+    const struct xh_dialect *d = &x->dialect;
+    return d->proof == XH_BY_ETAG && d->changed != (time_t)-1 && xh_http_date(x->reply.last_modified) == d->changed &&
+           !xh_dialect_shows(d, x->reply.etag, x->reply.last_modified, NULL, 0);
+}
+
 static enum xh_next changed(const struct xh_attempt *a, struct xh_verdict *v, int status, const char *how)
 {
     v->changed = 1;
@@ -193,6 +202,12 @@ static enum xh_next changed(const struct xh_attempt *a, struct xh_verdict *v, in
                     "the file was changed on the server while it was open (%s), or something else comes in its place: "
                     "a reply, %s, from %.100s. Close and open it again",
                     how, xh_sentence_came(&x->reply, came, sizeof came), xh_url_host(x->url->server));
+    if (keeps_its_date(x))
+        return FAIL(XH_E_CHANGED, status,
+                    "the file was changed on the server while it was open (%s; its date is as before). Close and open "
+                    "it again. If that comes again, several machines answer under this name, each with an ETag of its "
+                    "own for the same file: tell their operator",
+                    how);
     return FAIL(XH_E_CHANGED, status,
                 "the file was changed on the server while it was open (%s). Close and open it again", how);
 }
@@ -582,7 +597,8 @@ static enum xh_next judge_last(const struct xh_attempt *a, struct xh_verdict *v)
                     "has the file at the same address with /fileServer/ instead of /dodsC/; Hyrax has it only where "
                     "its owner lets files be fetched",
                     status);
-    return FAIL(XH_E_STATUS, status, "the server answered with status %d, which cannot be used here", status);
+    xh_sentence_unusable(a, &v->err);
+    return XH_NEXT_FAIL;
 }
 
 /* A final status that is not a success. */

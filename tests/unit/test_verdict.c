@@ -203,6 +203,52 @@ Test(verdict, a_server_that_limits_its_readers_and_answers_others_meanwhile_is_n
     cr_expect_eq(n, 5, "500 is a fault, which may be this file's: %u", n);
 }
 
+Test(verdict, a_status_that_cannot_be_used_says_what_it_means, .init = fresh, .fini = over)
+{
+    static const struct {
+        const char *line, *means;
+    } cases[] = {
+        {"202 So", "tape"}, {"423 So", "later"}, {"451 So", "Legal"}, {"511 So", "browser"}, {"418 So", "status 418"},
+    };
+    char lines[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fresh();
+        snprintf(lines, sizeof lines, "HTTP/1.1 %s\n\n", cases[i].line);
+        cr_expect_eq(answer(1, lines), XH_NEXT_FAIL, "%s", lines);
+        cr_expect_eq(v.err.code, XH_E_STATUS);
+        cr_expect(strstr(v.err.text, cases[i].means), "%s", v.err.text);
+    }
+}
+
+/* Apache's FileETag with the inode, and nginx with other times, behind one name. */
+Test(verdict, another_etag_with_the_files_date_may_be_another_machines, .init = fresh, .fini = over)
+{
+    static const char date[] = "Sun, 06 Nov 1994 08:49:37 GMT";
+    static const struct {
+        const char *line, *date;
+        int machines;
+    } cases[] = {
+        {"412 No", date, 1},    {"412 No", "Sun, 06 Nov 1994 08:49:38 GMT", 0}, {"412 No", "", 0},
+        {"206 Yes", date, 1},   {"206 Yes", "Sun, 06 Nov 1994 08:49:38 GMT", 0},
+    };
+    char lines[200];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        fresh();
+        xh_dialect_learn(&dialect, "\"a\"", date, xh_http_date(date) + 1000);
+        dialect.no_match = i < 3; /* else 412 is asked once more without it */
+        snprintf(lines, sizeof lines, "HTTP/1.1 %s\nETag: \"b\"\nLast-Modified: %s\n\n", cases[i].line,
+                 cases[i].date);
+        ask(1, first, lines);
+        if (i >= 3) {
+            x.fault = XH_FAULT_CHANGED;
+            snprintf(x.why, sizeof x.why, "its ETag was \"a\" and is \"b\" now");
+        }
+        cr_expect_eq(judge(XH_NET_OK), XH_NEXT_FAIL, "%zu", i);
+        cr_expect_eq(v.err.code, XH_E_CHANGED);
+        cr_expect_eq(strstr(v.err.text, "several machines") != NULL, cases[i].machines, "%zu: %s", i, v.err.text);
+    }
+}
+
 Test(verdict, a_bad_moment_narrows_nothing, .init = fresh, .fini = over)
 {
     static const char *const moments[] = {"500 Oops", "502 Bad", "503 Busy", "408 Late", "429 Slow", "521 Down"};
