@@ -176,7 +176,9 @@ static const uint8_t *saw(struct xh_mapping_seen *s, uint64_t at, const void *p,
         return p;
     }
     if (whole > len && whole <= COLLECTION_MOST) {
-        *taken = len;
+        /* The first one of a read counts, and hides no whole one behind it: it may be none, but what looks like it. */
+        if (rest && s->at + s->have == at + len)
+            return NULL;
         free(s->p);
         *s = (struct xh_mapping_seen){.p = malloc(whole), .at = at, .bytes = (size_t)whole, .have = len};
         if (s->p)

@@ -200,6 +200,11 @@ Test(mapping, in_a_page_each_collection_is_found_once_and_none_within_another)
     from = 0;
     const uint8_t *p = xh_mapping_saw(&s, 7 + sizeof page, heap + 64, sizeof page / 2, 1, &from, &bytes);
     cr_assert(p && bytes == len && memcmp(p, heap, len) == 0 && from > len - 64);
+    memcpy(page + 16, "GCOL\1\0\0\0\0\0\2\0\0\0\0", 16); /* no collection: it claims more than the page has */
+    from = found = 0;
+    while (xh_mapping_saw(&s, 7, page, sizeof page, 1, &from, &bytes))
+        found++;
+    cr_assert_eq(found, 2, "what only looks like the beginning of a collection hides none behind it");
     free(s.p);
     s = (struct xh_mapping_seen){0};
     for (size_t at = 0; at < sizeof page; at += 16) { /* each claims what is left */
