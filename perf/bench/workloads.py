@@ -135,9 +135,9 @@ def table(p):
                       ("slabs", "images", IMAGES), processes=p.processes, share=True, bulk=True, raw=True, extra=True))
     t.append(Workload("P1-all", f"{p.parallel_images} contiguous images by several processes, each all of them (XHDF5 paper)", p1,
                       ("slabs", "images", IMAGES), processes=p.processes, bulk=True, extra=True))
-    t.append(Workload("P1-late", f"{p.parallel_images} contiguous images by two processes, each all of them, the second "
-                      f"{LATE_S:g} s after the first", p1, ("slabs", "images", IMAGES), processes=(1, 2), apart=LATE_S,
-                      bulk=True, extra=True))
+    t.append(Workload("P1-late", f"{p.parallel_images} contiguous images by two processes, each all of them, the "
+                      f"second {LATE_S:g} s after the first", p1, ("slabs", "images", IMAGES), processes=(1, 2),
+                      apart=LATE_S, bulk=True, extra=True))
     t.append(Workload("P2", f"{p.datasets // 4} of {p.datasets} datasets in random order (Mig-drive)",
                       ("spread", p.datasets),
                       ("pick", "{names}"), names=(p.datasets // 4, p.datasets), warm=True,

@@ -346,8 +346,8 @@ def main():
                     assert status == 0 and "chmod" not in err, err
                     assert not out or "ulimit -n" in out, (left, out)
                     assert not err or "ulimit -n" in err, (left, err)
-            with tap.claim("CAs that were read before, and cannot be read while a further connection is made, are tried "
-                           "again: their file is being replaced, or the process has too many files open"):
+            with tap.claim("CAs that were read before, and cannot be read while a further connection is made, are "
+                           "tried again: their file is being replaced, or the process has too many files open"):
                 code = ("import h5py, os, sys, threading\nf, ca = h5py.File(sys.argv[1]), sys.argv[2]\n"
                         "if os.fork() == 0:\n"     # with connections of its own
                         "    os.rename(ca, ca + '.old')\n"
