@@ -17,6 +17,7 @@ enum xh_login_stage {
 struct xh_tries {
     unsigned hops;               /* redirects since the original URL */
     unsigned failures;           /* in a row, without progress worth the name */
+    unsigned pardoned;           /* of these, up to when others had a connection and this one none */
     unsigned repeats;            /* in all */
     unsigned scraps;             /* replies that were whole, and brought fewer than XH_PACE_BYTES of more */
     unsigned returns;            /* to the original URL, because a target refused */
@@ -34,7 +35,7 @@ struct xh_tries {
     unsigned char doubted;       /* the session's cookies were left out once */
     struct xh_login_seen login_seen; /* when the request was sent that was answered by a login */
     uint64_t refused_since_ns;   /* the row of failures began by then, with a refusal of a server that limits its
-                                  * readers; 0: there was none */
+                                  * readers or their connections; 0: there was none */
     unsigned failed_ranges;      /* so many failed twice with 500, and fewer are asked for now; 0: no such thing */
 };
 
@@ -66,6 +67,8 @@ struct xh_attempt {
     /* Of the server: */
     struct xh_limits limits;
     uint64_t answered_ns;              /* when it last gave a usable reply, to any request; 0: never */
+    uint64_t heard_ns;                 /* when a body's byte last came from it */
+    unsigned sockets;                  /* connections to it */
     /* Of the moment: */
     uint64_t now_ns;
     long long now_s; /* since 1970 */

@@ -242,6 +242,8 @@ static void look(struct xh_attempt *a, const struct xh_exchange *x)
     a->no_key = o->no_key;
     a->limits = r->endpoint->limits;
     a->answered_ns = r->endpoint->answered_ns;
+    a->heard_ns = atomic_load_explicit(&r->endpoint->heard_ns, memory_order_relaxed);
+    a->sockets = xh_endpoint_sockets_open(r->endpoint);
 }
 
 static uint32_t random_word(void)

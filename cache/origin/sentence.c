@@ -326,6 +326,15 @@ static const char *perhaps_tls(const struct xh_attempt *a)
     return may ? ". If this port speaks TLS, write https:// in the URL" : "";
 }
 
+/* A connection more failed, where there are others to the server. */
+static const char *perhaps_fewer(const struct xh_attempt *a)
+{
+    return a->sockets > 0 && a->x->reply.status == 0
+               ? ". There are other connections to it: if it, or a firewall, takes no more of this machine, set "
+                 "XHDF5_CONNECTIONS to fewer"
+               : "";
+}
+
 int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_err *err)
 {
     const struct xh_exchange *x = a->x;
@@ -341,7 +350,8 @@ int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_er
             return xh_sentence(a, err, XH_E_NET, 0,
                                "no connection to the server through the proxy %.200s of %s after %u retries (%s)",
                                x->proxy->text, x->proxy->from, tries, said);
-        return xh_sentence(a, err, XH_E_NET, 0, "no connection to the server after %u retries (%s)", tries, said);
+        return xh_sentence(a, err, XH_E_NET, 0, "no connection to the server after %u retries (%s)%s", tries, said,
+                           perhaps_fewer(a));
     case XH_NET_CONNECT_TIMEOUT:
         return xh_sentence(a, err, XH_E_TIMEOUT, 0,
                            "no connection to the server within %" PRIu64 " ms, after %u retries", o->connect_timeout_ms,
@@ -381,7 +391,8 @@ int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_er
                            xh_url_host(x->url->server));
     case XH_NET_EXITING: return xh_sentence(a, err, XH_E_SYS, 0, "the process is exiting");
     default:
-        return xh_sentence(a, err, XH_E_NET, x->reply.status, "the connection broke off, also after %u retries (%s)%s",
-                           tries, said[0] ? said : "reply cut short", perhaps_tls(a));
+        return xh_sentence(a, err, XH_E_NET, x->reply.status,
+                           "the connection broke off, also after %u retries (%s)%s%s", tries,
+                           said[0] ? said : "reply cut short", perhaps_tls(a), a->x->opened ? perhaps_fewer(a) : "");
     }
 }

@@ -73,9 +73,11 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
     /* A server that wants to be left alone is not asked again for what nobody waits for. */
     if (at_least_ms && a->speculative)
         return XH_NEXT_FAIL;
-    t->failures = a->x->fresh >= XH_PROGRESS_BYTES ? 1 : t->failures + 1;
+    if (a->x->fresh >= XH_PROGRESS_BYTES)
+        t->failures = t->pardoned = 0;
+    t->failures++;
     t->repeats++;
-    if (t->failures > retries || t->repeats > 8 * retries + 8)
+    if (t->failures - t->pardoned > retries || t->repeats > 8 * retries + 8)
         return XH_NEXT_FAIL;
     if (a->redirected)
         from_original(v);
@@ -86,17 +88,15 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
     return XH_NEXT_LATER;
 }
 
-/* A server that limits its readers has refused |a|'s request. While it answers others of this process, that is no
- * failure in a row: the row begins anew, in its midst, so that the pauses do not become short again. */
-static void wait_in_turn(const struct xh_attempt *a, struct xh_verdict *v)
+/* A server, or what is before it, has refused |a|'s request or the connection for it. Returns 1 when it has served
+ * others of this process since it began to, as it last did at |served_ns|: that is no failure in a row. */
+static int serves_others(const struct xh_attempt *a, struct xh_verdict *v, uint64_t served_ns)
 {
     struct xh_tries *t = &v->tries;
-    unsigned midst = retries_of(a) / 2;
-    int answers = t->refused_since_ns && a->answered_ns > t->refused_since_ns;
-    if (answers && t->failures > midst)
-        t->failures = midst;
-    if (answers || !t->refused_since_ns)
+    int serves = t->refused_since_ns && served_ns > t->refused_since_ns;
+    if (serves || !t->refused_since_ns)
         t->refused_since_ns = a->now_ns;
+    return serves;
 }
 
 /* Sent again at once, in another way. */
@@ -609,8 +609,10 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     uint64_t after_ms = xh_reply_retry_after_ms(&x->reply);
     if (is_transient(status) || asks_too_often(x))
         v->hold_ms = after_ms;
-    if (limits_readers(x))
-        wait_in_turn(a, v);
+    /* The row begins anew, in its midst, so that the pauses do not become short again. */
+    unsigned midst = retries_of(a) / 2;
+    if (limits_readers(x) && serves_others(a, v, a->answered_ns) && v->tries.failures > midst)
+        v->tries.failures = midst;
     if (x->url->region && xh_verdict_s3(a, v))
         return v->next;
     if (xh_reply_redirects(&x->reply))
@@ -653,12 +655,23 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     return is_transient(status) ? judge_passing(a, v, after_ms) : judge_last(a, v);
 }
 
+/* 1 when a connection of |a|'s own could not be made, or was of no use, where there are others to the server: it, or a
+ * firewall, may take no more of us. */
+static int lacks_connection(const struct xh_attempt *a)
+{
+    enum xh_net net = a->out->net;
+    int none = net == XH_NET_NAME || net == XH_NET_CONNECT || net == XH_NET_HANDSHAKE ||
+               (net == XH_NET_UNTRUSTED && a->out->no_cas) ||
+               (net == XH_NET_BROKEN && a->x->reply.status == 0 && a->x->opened > 0);
+    return none && a->sockets > 0;
+}
+
 /* The network failed before the reply was whole. */
 static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
 {
     const struct xh_exchange *x = a->x;
     unsigned retries = retries_of(a);
-    unsigned few = retries < 2 ? retries : 2;
+    unsigned few = a->stranger && retries > 2 ? 2 : retries; /* what worked before will most likely work again */
     char buf[XH_TLS_ADVICE_BYTES];
     const char *advice = xh_tls_advice(a->out->text, a->now_s, buf);
     if (a->stands) { /* a server does not wait for ever, and nobody wants more now */
@@ -685,6 +698,8 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     }
     if (a->out->net == XH_NET_PROXY)
         return xh_proxy_refused(x->proxy, x->url, a->out->proxy_status, &v->err) ? XH_NEXT_FAIL : later(a, v, few, 0);
+    if (lacks_connection(a) && serves_others(a, v, a->heard_ns))
+        v->tries.pardoned = v->tries.failures; /* the pauses go on to grow: it is no word on the file */
     xh_sentence_net(a, advice, &v->err);
     switch (a->out->net) {
     case XH_NET_NAME: return later(a, v, few, 0);

@@ -926,6 +926,7 @@ Test(verdict, a_network_that_fails_is_tried_again_as_often_as_it_pays, .init = f
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fresh();
+        a.stranger = 1;
         for (unsigned n = 0; n <= cases[i].tries; n++) {
             ask(1, first, "");
             cr_expect_eq(judge(cases[i].net), n < cases[i].tries ? XH_NEXT_LATER : XH_NEXT_FAIL, "%zu, %u", i, n);
@@ -944,6 +945,42 @@ Test(verdict, a_network_that_fails_is_tried_again_as_often_as_it_pays, .init = f
     ask(1, first, "");
     cr_expect_eq(judge(XH_NET_TURN), XH_NEXT_LATER);
     cr_expect_eq(v.tries.failures, 0, "to wait for a proxy's word is no failure");
+}
+
+static unsigned tries_of(enum xh_net net, unsigned opened, int hears)
+{
+    unsigned n = 0;
+    for (;; n++) {
+        ask(1, first, "");
+        x.opened = opened;
+        if (judge(net) != XH_NEXT_LATER)
+            return n;
+        if (hears)
+            a.heard_ns = now + 1;
+    }
+}
+
+Test(verdict, a_server_that_takes_no_further_connection_is_read_over_those_that_there_are, .init = fresh, .fini = over)
+{
+    static const enum xh_net none[] = {XH_NET_NAME, XH_NET_CONNECT, XH_NET_HANDSHAKE, XH_NET_BROKEN};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        fresh();
+        a.sockets = 4;
+        cr_expect_eq(tries_of(none[i], 1, 0), 5, "%zu: nothing comes over the others", i);
+        fresh();
+        a.sockets = 4;
+        cr_expect_eq(tries_of(none[i], 1, 1), 8 * 5 + 8, "%zu: the bound of all attempts", i);
+        cr_expect(none[i] == XH_NET_NAME || none[i] == XH_NET_HANDSHAKE || strstr(v.err.text, "XHDF5_CONNECTIONS"),
+                  "%zu: %s", i, v.err.text);
+        fresh();
+        cr_expect_eq(tries_of(none[i], 1, 1), 5, "%zu: there are no others", i);
+    }
+    fresh();
+    a.sockets = 4;
+    cr_expect_eq(tries_of(XH_NET_BROKEN, 0, 1), 5, "it was an old connection");
+    fresh();
+    a.sockets = 4;
+    cr_expect_eq(tries_of(XH_NET_STALL, 1, 1), 5, "each attempt takes long");
 }
 
 /* So they are where a process has as many files open as it may, or while a system's file of CAs is being replaced. */
