@@ -114,7 +114,7 @@ int xh_file_is_announced(const struct xh_file *f);
 char *xh_file_kept_as(const struct xh_file *f);
 
 /* 1 when others read the file too, or are about to: what is fetched is kept for them. One system call. */
-static inline int xh_file_shared(struct xh_file *f)
+static inline int xh_file_shared(const struct xh_file *f)
 {
     return f->others_wait || xh_shadow_shared(f->shadow);
 }
@@ -126,11 +126,16 @@ static inline uint64_t xh_followed_by(const struct xh_file *f)
     return f->size && f->opt.followers > most / f->size ? most : f->opt.followers * f->size;
 }
 
-/* Most bytes that may be ahead of the reader. */
-static inline uint64_t xh_ahead_most(const struct xh_file *f)
+/* Most bytes that may be ahead of the reader. |kept|: in the shadow; else in private memory, if others do not read the
+ * file too. */
+static inline uint64_t xh_ahead_most(const struct xh_file *f, int kept)
 {
-    unsigned privates = xh_shadow_private(f->shadow) ? xh_shadow_privates() : 0;
-    return xh_policy_most_ahead(f->opt.readahead_bytes, f->opt.private_budget_bytes, privates);
+    if (xh_shadow_private(f->shadow))
+        return xh_policy_most_ahead(f->opt.readahead_bytes, f->opt.private_budget_bytes, xh_shadow_privates());
+    uint64_t budget = xh_shadow_budget(f->shadow);
+    if (!kept && budget / 2 < f->opt.readahead_bytes) /* one system call less, mostly */
+        kept = xh_file_shared(f);
+    return xh_policy_most_ahead(f->opt.readahead_bytes, budget, kept != 0);
 }
 
 static inline uint64_t xh_pages_end(const struct xh_file *f)

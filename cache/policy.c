@@ -131,9 +131,9 @@ uint64_t xh_policy_gives(uint64_t lacks, uint64_t trip_bytes)
 
 /* ---- how far ahead */
 
-uint64_t xh_policy_most_ahead(uint64_t readahead_bytes, uint64_t private_bytes, uint64_t privates)
+uint64_t xh_policy_most_ahead(uint64_t readahead_bytes, uint64_t budget_bytes, uint64_t sharers)
 {
-    return privates ? xh_min64(readahead_bytes, private_bytes / 2 / privates) : readahead_bytes;
+    return sharers ? xh_min64(readahead_bytes, budget_bytes / 2 / sharers) : readahead_bytes;
 }
 
 uint64_t xh_policy_guess_window(const struct xh_window *w)

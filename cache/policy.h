@@ -118,9 +118,9 @@ uint64_t xh_policy_gives(uint64_t lacks, uint64_t trip_bytes);
 
 /* ---- how far ahead ----------------------------------------------------------------------------------------------- */
 
-/* Most bytes ahead of the readers of one file. A private shadow of |private_bytes| among |privates| is memory of the
- * process: half of its part; |privates| 0: the shadow is shared. */
-uint64_t xh_policy_most_ahead(uint64_t readahead_bytes, uint64_t private_bytes, uint64_t privates);
+/* Most bytes ahead of the readers of one file. Of what |sharers| have |budget_bytes| for, half of its part: what is
+ * ahead would make way for what is farther ahead. |sharers| 0: it comes elsewhere. */
+uint64_t xh_policy_most_ahead(uint64_t readahead_bytes, uint64_t budget_bytes, uint64_t sharers);
 
 struct xh_window {
     uint64_t most;   /* xh_policy_most_ahead */

@@ -29,12 +29,12 @@ void xh_hints_free(struct xh_hints *h)
 
 static uint64_t window(const struct xh_file *f)
 {
-    return xh_policy_hint_window(xh_ahead_most(f));
+    return xh_policy_hint_window(xh_ahead_most(f, 1));
 }
 
 uint64_t xh_guess_window(const struct xh_file *f)
 {
-    struct xh_window w = {.most = xh_ahead_most(f),
+    struct xh_window w = {.most = xh_ahead_most(f, 0),
                           .room = xh_room_share(f->opt.readahead_bytes),
                           .hinted = atomic_load_explicit(&f->hints->ahead_bytes, memory_order_relaxed),
                           .width = xh_siblings_width(f)};

@@ -220,7 +220,7 @@ Test(policy, windows)
     for (size_t i = 0; i < COUNT(cases); i++)
         cr_assert_eq(xh_policy_guess_window(&cases[i].w), cases[i].window, "%zu", i);
     cr_assert_eq(xh_policy_hint_window(64 * MIB), 48 * MIB);
-    cr_assert_eq(xh_policy_most_ahead(64 * MIB, 16 * MIB, 0), 64 * MIB, "the shadow is shared");
+    cr_assert_eq(xh_policy_most_ahead(64 * MIB, 16 * MIB, 0), 64 * MIB, "it comes elsewhere");
     cr_assert_eq(xh_policy_most_ahead(64 * MIB, 16 * MIB, 2), 4 * MIB);
     cr_assert_eq(xh_policy_most_ahead(MIB, 16 * MIB, 2), MIB);
     cr_assert_eq(xh_policy_joint_window(64 * MIB, MIB, 2 * MIB), 3 * MIB, "never farther than it has read");

@@ -1232,6 +1232,16 @@ Test(read, no_more_is_shared_than_the_shadow_has_room_for, .timeout = 50)
     close_shareable(f);
 }
 
+/* Else what is fetched ahead would make way for what is fetched farther ahead. */
+Test(read, what_others_read_too_is_fetched_ahead_by_half_of_a_small_budget, .timeout = 50)
+{
+    struct xh_file *f = open_shareable(2 * STREAM_BYTES, ",shadow_budget_bytes=8M");
+    cr_expect_eq(xh_guess_window(f), 40u << 20, "it comes to the stage");
+    f->others_wait = 1;
+    cr_expect_eq(xh_guess_window(f), 4u << 20, "%llu", (unsigned long long)xh_guess_window(f));
+    close_shareable(f);
+}
+
 /* ---- hints ------------------------------------------------------------------------------ */
 
 #define HINTS 250u
