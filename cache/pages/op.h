@@ -58,6 +58,7 @@ struct xh_read_op {
     struct xh_runs packed[2];    /* that the compressed copy brings: likewise */
     struct xh_runs again;        /* of the next round */
     unsigned rounds;             /* before this one, since the list was made */
+    int unreadable; /* the shadow has pages, by their states, that it cannot give: its file was closed, for example */
     struct xh_runs held;   /* whole pages that its stream brings, claimed as LATER */
     struct xh_mark *marks; /* where these have come to, ascending; NULL: it holds nothing, or there was no memory */
     size_t nmarks;

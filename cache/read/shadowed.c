@@ -31,7 +31,7 @@ static int sort_page(struct xh_read_op *op, uint64_t p)
     if (!op->keep && (claim == XH_CLAIM_MINE || (op->take && xh_shadow_is_later(shadow, p))))
         claim = XH_CLAIM_NONE;
     switch (claim) {
-    case XH_CLAIM_READY: return xh_runs_add(&op->ready, p);
+    case XH_CLAIM_READY: return xh_runs_add(op->unreadable ? &op->bypass : &op->ready, p);
     case XH_CLAIM_BUSY: return xh_runs_add(&op->busy, p);
     case XH_CLAIM_MINE:
         rc = xh_runs_add(&op->mine, p);
@@ -86,13 +86,24 @@ static int serve(struct xh_read_op *op, struct xh_err *err)
     return 0;
 }
 
-/* Copies what is ready; what was evicted meanwhile is left for the next round. */
+static int all_ready(struct xh_file *f, const struct xh_run *run)
+{
+    uint64_t k = 0;
+    while (k < run->count && xh_shadow_peek(f->shadow, run->first + k) == XH_CLAIM_READY)
+        k++;
+    return k == run->count;
+}
+
+/* Copies what is ready; what was evicted meanwhile is left for the next round. What could not be copied and is still
+ * there would be so in all rounds to come. */
 static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
 {
     for (size_t i = 0; rc == 0 && i < op->ready.n; i++) {
         const struct xh_run *run = &op->ready.at[i];
-        if (!xh_op_copy_ready(op, run->first * XH_PAGE_BYTES, run->count * XH_PAGE_BYTES, 0) &&
-            xh_runs_add_run(&op->again, *run))
+        if (xh_op_copy_ready(op, run->first * XH_PAGE_BYTES, run->count * XH_PAGE_BYTES, 0))
+            continue;
+        op->unreadable |= all_ready(op->f, run);
+        if (xh_runs_add_run(&op->again, *run))
             rc = xh_op_nomem(op, err);
     }
     return rc;

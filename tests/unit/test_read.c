@@ -771,6 +771,24 @@ Test(read, a_page_that_comes_in_pieces_is_published_as_it_came_whatever_befalls_
     xh_cache_close(f);
 }
 
+/* So does a daemon that closes all that it has open. */
+Test(read, where_the_shadow_s_file_was_closed_reads_go_on_past_it, .timeout = 50)
+{
+    static const char *configs[] = {"shadow=off,readahead=off", "shadow=off"};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        struct xh_file *f = open_test(configs[i]);
+        cr_assert_eq(read_code(f, 100000, 500000, 0), 0);
+        close(f->shadow->fd);
+        cr_assert_eq(read_code(f, 123456, 7, 0), 0, "it was there");
+        cr_assert_eq(read_code(f, 550000, 300000, 0), 0, "a part of it was");
+        cr_assert_eq(read_code(f, 1500000, OBJECT_BYTES - 1500000, 0), 0, "nothing of it was");
+        unsigned seed = 3;
+        for (int k = 0; k < 20; k++) /* several extents */
+            cr_assert_eq(read_random(f, &seed), 0);
+        xh_cache_close(f);
+    }
+}
+
 Test(read, a_hit_too_waits_for_the_proof_of_an_early_head)
 {
     hold(1);
