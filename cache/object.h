@@ -135,7 +135,7 @@ static inline uint64_t xh_ahead_most(const struct xh_file *f, int kept)
     uint64_t budget = xh_shadow_budget(f->shadow);
     if (!kept && budget / 2 < f->opt.readahead_bytes) /* one system call less, mostly */
         kept = xh_file_shared(f);
-    return xh_policy_most_ahead(f->opt.readahead_bytes, budget, kept != 0);
+    return xh_policy_most_ahead(f->opt.readahead_bytes, budget, kept ? xh_shadow_were_busy() : 0);
 }
 
 static inline uint64_t xh_pages_end(const struct xh_file *f)

@@ -67,13 +67,19 @@ void xh_shadow_join(const struct xh_options *o)
     close(dirfd);
 }
 
+static _Atomic unsigned counted = 1; /* when this process last looked */
+
 unsigned xh_shadow_busy(struct xh_shadow *s)
 {
     static _Atomic uint64_t looked_ns;
-    static _Atomic unsigned counted = 1;
     uint64_t now = xh_now_ns(), last = atomic_load_explicit(&looked_ns, memory_order_relaxed);
     if (s->dirfd >= 0 && now - last >= LOOK_NS &&
         atomic_compare_exchange_strong_explicit(&looked_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
         atomic_store_explicit(&counted, note_and_count(s->dirfd, now), memory_order_relaxed);
+    return xh_shadow_were_busy();
+}
+
+unsigned xh_shadow_were_busy(void)
+{
     return atomic_load_explicit(&counted, memory_order_relaxed);
 }

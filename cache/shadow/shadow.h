@@ -106,6 +106,9 @@ int xh_shadow_other_walks(struct xh_shadow *s);
  * the last two seconds, of whatever file. Called when something is fetched. Makes some system calls every 100 ms. */
 unsigned xh_shadow_busy(struct xh_shadow *s);
 
+/* Returns what it last was, at least 1. */
+unsigned xh_shadow_were_busy(void);
+
 /* A file is opened as |o| says, and has no shadow yet: others count this process from now on. */
 void xh_shadow_join(const struct xh_options *o);
 

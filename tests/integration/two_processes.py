@@ -89,14 +89,14 @@ def main():
                 assert after[1] - before[1] < 10000, f"{after[1] - before[1]} bytes"
             whole = python(READ_ALL, images, harness.clean_env())
 
-            def together(n, most, code=READ_ALL, stdin=subprocess.DEVNULL, **options):
+            def together(n, most, code=READ_ALL, stdin=subprocess.DEVNULL, name="images", **options):
                 """|n| processes on a new shadow read all of it, right, and fetch |most| bytes at most. Where one is kept from the
                 processor for long, the others do not wait for it: that comes twice. How much comes where all run is measured by the
                 bench (P2-all)."""
                 with harness.shadow_dir() as fresh:
                     before = server.requests()[1]
                     at_once = harness.driver_env(server, fresh, **options)
-                    all_of = [start(code, f"{server.url}/images.h5", at_once, stdin) for _ in range(n)]
+                    all_of = [start(code, f"{server.url}/{name}.h5", at_once, stdin) for _ in range(n)]
                     if stdin == subprocess.PIPE:
                         assert [p.stdout.readline() for p in all_of] == ["ready\n"] * n
                         for p in all_of:
@@ -111,6 +111,12 @@ def main():
                 together(4, 2 * size)
             with tap.claim("eight that open together and read what one alone would stream fetch it once together, not each"):
                 together(8, 2 * size, GATE + READ_ALL, subprocess.PIPE, stream_bytes="1M")
+            with tap.claim("two with a budget that holds a third of the file: what was fetched ahead does not make "
+                           "way, before it is read, for what is fetched farther ahead"):
+                make(f"{data}/chunks.h5", "images", "--n", "12", "--side", "1024", "--chunked", "none",
+                     "--chunk-rows", "128")
+                harness.age(data)
+                together(2, 3 * size, GATE + READ_ALL, subprocess.PIPE, "chunks", shadow_budget_bytes="8M")
             with tap.claim("one that comes when another has read a part, and fetched more ahead for itself alone, gets "
                            "what that one has"), harness.shadow_dir() as fresh:
                 before = server.requests()[1]
