@@ -2190,7 +2190,7 @@ static int be_a_visitor(void *of)
 }
 
 /* Else whoever makes room in it would end the streams of its reader. */
-Test(page, who_makes_room_in_a_shadow_is_no_reader_of_it)
+Test(page, a_process_that_makes_room_in_a_shadow_is_no_reader_of_it)
 {
     struct xh_shadow *s = open_shadow(100 * PAGE);
     pid_t pid = stand(be_a_visitor, s);
