@@ -16,8 +16,9 @@ enum xh_login_stage {
 /* What a request has behind it. */
 struct xh_tries {
     unsigned hops;               /* redirects since the original URL */
-    unsigned failures;           /* in a row, without progress worth the name */
-    unsigned pardoned;           /* of these, up to when others had a connection and this one none */
+    unsigned failures;           /* in a row: without progress worth the name, and without an answer to others where
+                                  * the server limits its readers */
+    unsigned pauses;             /* since there was progress worth the name: the next one is longer */
     unsigned repeats;            /* in all */
     unsigned scraps;             /* replies that were whole, and brought fewer than XH_PACE_BYTES of more */
     unsigned returns;            /* to the original URL, because a target refused */

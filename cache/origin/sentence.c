@@ -354,8 +354,8 @@ int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_er
                            perhaps_fewer(a));
     case XH_NET_CONNECT_TIMEOUT:
         return xh_sentence(a, err, XH_E_TIMEOUT, 0,
-                           "no connection to the server within %" PRIu64 " ms, after %u retries", o->connect_timeout_ms,
-                           tries);
+                           "no connection to the server within %" PRIu64 " ms, after %u retries%s",
+                           o->connect_timeout_ms, tries, perhaps_fewer(a));
     case XH_NET_STALL:
         return xh_sentence(a, err, XH_E_TIMEOUT, x->reply.status, "no byte for %" PRIu64 " ms, after %u retries",
                            o->stall_timeout_ms, tries);

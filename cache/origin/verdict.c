@@ -74,29 +74,32 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
     if (at_least_ms && a->speculative)
         return XH_NEXT_FAIL;
     if (a->x->fresh >= XH_PROGRESS_BYTES)
-        t->failures = t->pardoned = 0;
+        t->failures = t->pauses = 0;
     t->failures++;
+    t->pauses++;
     t->repeats++;
-    if (t->failures - t->pardoned > retries || t->repeats > 8 * retries + 8)
+    if (t->failures > retries || t->repeats > 8 * retries + 8)
         return XH_NEXT_FAIL;
     if (a->redirected)
         from_original(v);
-    v->delay_ms = xh_backoff_ms(t->failures, a->dice);
+    v->delay_ms = xh_backoff_ms(t->pauses, a->dice);
     if (v->delay_ms < at_least_ms)
         v->delay_ms = at_least_ms;
     v->retries++;
     return XH_NEXT_LATER;
 }
 
-/* A server, or what is before it, has refused |a|'s request or the connection for it. Returns 1 when it has served
- * others of this process since it began to, as it last did at |served_ns|: that is no failure in a row. */
-static int serves_others(const struct xh_attempt *a, struct xh_verdict *v, uint64_t served_ns)
+/* A server, or what is before it, has refused |a|'s request or the connection for it. If it has served others of this
+ * process since it began to, as it last did at |served_ns|, the row begins anew, as that is no word on the file. The
+ * pauses go on to grow. */
+static void wait_in_turn(const struct xh_attempt *a, struct xh_verdict *v, uint64_t served_ns)
 {
     struct xh_tries *t = &v->tries;
     int serves = t->refused_since_ns && served_ns > t->refused_since_ns;
+    if (serves)
+        t->failures = 0;
     if (serves || !t->refused_since_ns)
         t->refused_since_ns = a->now_ns;
-    return serves;
 }
 
 /* Sent again at once, in another way. */
@@ -609,10 +612,8 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     uint64_t after_ms = xh_reply_retry_after_ms(&x->reply);
     if (is_transient(status) || asks_too_often(x))
         v->hold_ms = after_ms;
-    /* The row begins anew, in its midst, so that the pauses do not become short again. */
-    unsigned midst = retries_of(a) / 2;
-    if (limits_readers(x) && serves_others(a, v, a->answered_ns) && v->tries.failures > midst)
-        v->tries.failures = midst;
+    if (limits_readers(x))
+        wait_in_turn(a, v, a->answered_ns);
     if (x->url->region && xh_verdict_s3(a, v))
         return v->next;
     if (xh_reply_redirects(&x->reply))
@@ -660,7 +661,7 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
 static int lacks_connection(const struct xh_attempt *a)
 {
     enum xh_net net = a->out->net;
-    int none = net == XH_NET_NAME || net == XH_NET_CONNECT || net == XH_NET_HANDSHAKE ||
+    int none = (net >= XH_NET_NAME && net <= XH_NET_CONNECT_TIMEOUT) || net == XH_NET_HANDSHAKE ||
                (net == XH_NET_UNTRUSTED && a->out->no_cas) ||
                (net == XH_NET_BROKEN && a->x->reply.status == 0 && a->x->opened > 0);
     return none && a->sockets > 0;
@@ -698,8 +699,8 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     }
     if (a->out->net == XH_NET_PROXY)
         return xh_proxy_refused(x->proxy, x->url, a->out->proxy_status, &v->err) ? XH_NEXT_FAIL : later(a, v, few, 0);
-    if (lacks_connection(a) && serves_others(a, v, a->heard_ns))
-        v->tries.pardoned = v->tries.failures; /* the pauses go on to grow: it is no word on the file */
+    if (lacks_connection(a))
+        wait_in_turn(a, v, a->heard_ns);
     xh_sentence_net(a, advice, &v->err);
     switch (a->out->net) {
     case XH_NET_NAME: return later(a, v, few, 0);
@@ -727,7 +728,7 @@ static enum xh_next judge_ranges(const struct xh_attempt *a, struct xh_verdict *
     /* It sends parts now: what it sent at first was a cache that filled. */
     v->sends_parts = x->reply.status == 206 && x->dialect.whole;
     if (a->asked_came) {
-        v->tries.failures = 0;
+        v->tries.failures = v->tries.pauses = 0;
         learn_limits(a, v);
         return a->all_came ? XH_NEXT_DONE : XH_NEXT_AGAIN;
     }

@@ -962,7 +962,8 @@ static unsigned tries_of(enum xh_net net, unsigned opened, int hears)
 
 Test(verdict, a_server_that_takes_no_further_connection_is_read_over_those_that_there_are, .init = fresh, .fini = over)
 {
-    static const enum xh_net none[] = {XH_NET_NAME, XH_NET_CONNECT, XH_NET_HANDSHAKE, XH_NET_BROKEN};
+    static const enum xh_net none[] = {XH_NET_NAME, XH_NET_CONNECT, XH_NET_CONNECT_TIMEOUT, XH_NET_HANDSHAKE,
+                                       XH_NET_BROKEN};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         fresh();
         a.sockets = 4;
@@ -981,6 +982,30 @@ Test(verdict, a_server_that_takes_no_further_connection_is_read_over_those_that_
     fresh();
     a.sockets = 4;
     cr_expect_eq(tries_of(XH_NET_STALL, 1, 1), 5, "each attempt takes long");
+}
+
+/* What the server, or a firewall, took none of for a while, as it had others, begins anew like any other. */
+Test(verdict, behind_refusals_beside_others_a_failure_is_the_first_of_its_row, .init = fresh, .fini = over)
+{
+    for (int refused = 0; refused < 3; refused++) {
+        fresh();
+        a.sockets = 4;
+        for (int n = 0; n < 10; n++) {
+            ask(1, first, "");
+            cr_assert_eq(judge(XH_NET_CONNECT), XH_NEXT_LATER, "%d", n);
+            a.heard_ns = a.answered_ns = now + 1;
+        }
+        if (refused) { /* of the connection that it got in the end */
+            cr_assert_eq(answer(1, refused == 1 ? "HTTP/1.1 429 Slow\n\n" : "HTTP/1.1 500 Oops\n\n"), XH_NEXT_LATER);
+            cr_expect_geq(v.delay_ms, 5000, "the pauses do not become short again");
+        }
+        cr_assert_eq(bring(2), XH_NEXT_AGAIN);
+        for (unsigned n = 0; n <= 5; n++) {
+            ask(1, first, "");
+            cr_assert_eq(judge(XH_NET_STALL), n < 5 ? XH_NEXT_LATER : XH_NEXT_FAIL, "%d, %u", refused, n);
+            cr_expect(n == 5 || v.delay_ms <= 100u << n);
+        }
+    }
 }
 
 /* So they are where a process has as many files open as it may, or while a system's file of CAs is being replaced. */
