@@ -86,14 +86,6 @@ static int serve(struct xh_read_op *op, struct xh_err *err)
     return 0;
 }
 
-static int all_ready(struct xh_file *f, const struct xh_run *run)
-{
-    uint64_t k = 0;
-    while (k < run->count && xh_shadow_peek(f->shadow, run->first + k) == XH_CLAIM_READY)
-        k++;
-    return k == run->count;
-}
-
 /* Copies what is ready; what was evicted meanwhile is left for the next round. What could not be copied and is still
  * there would be so in all rounds to come. */
 static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
@@ -102,7 +94,7 @@ static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
         const struct xh_run *run = &op->ready.at[i];
         if (xh_op_copy_ready(op, run->first * XH_PAGE_BYTES, run->count * XH_PAGE_BYTES, 0))
             continue;
-        op->unreadable |= all_ready(op->f, run);
+        op->unreadable |= xh_shadow_has(op->f->shadow, run->first, run->count);
         if (xh_runs_add_run(&op->again, *run))
             rc = xh_op_nomem(op, err);
     }

@@ -1,6 +1,7 @@
 /* Many threads that read, hint, fork and close over an origin made here, which answers late, fails,
  * and leaves speculation aside until it is promoted. A plain program, so that ThreadSanitizer can
  * build it. Prints what does not hold and aborts. */
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,6 +12,9 @@
 #include <unistd.h>
 
 #include "object.h"
+#include "scratch.h"
+#include "shadow/impl.h"
+#include "shadow/store.h"
 #include "source/compressed.h"
 #include "source/compressed_impl.h"
 #include "stream/segment.h"
@@ -406,10 +410,27 @@ static void *stream_reader(void *arg)
     return NULL;
 }
 
+static _Atomic int read_all;
+
+/* As if other processes opened the file and closed it, again and again: what its stage has is shared, and streams end,
+ * while readers take from them. */
+static void *others_come_and_go(void *arg)
+{
+    struct xh_file *f = arg;
+    char path[sizeof f->shadow->dir + XH_NAME_BYTES + 1];
+    snprintf(path, sizeof path, "%s/%s", f->shadow->dir, f->shadow->name);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    CHECK(fd >= 0);
+    for (unsigned seed = 5; !read_all; usleep(1000 + (unsigned)rand_r(&seed) % 20000))
+        CHECK(xh_store_lock(fd, rand_r(&seed) % 2 ? F_RDLCK : F_UNLCK, XH_LOCK_OPEN) == 0);
+    close(fd);
+    return NULL;
+}
+
 /* With |streams|, two read on and on while the others come across. */
 static void threads_read(const char *config, unsigned fail_one_in, int mood, unsigned streams)
 {
-    pthread_t t[READERS];
+    pthread_t t[READERS], others = pthread_self();
     engine.streams = streams;
     engine.early = 1; /* several readers prove it at once */
     struct xh_file *f = open_test(config);
@@ -418,14 +439,31 @@ static void threads_read(const char *config, unsigned fail_one_in, int mood, uns
     engine.fail_one_in = fail_one_in;
     engine.mood = mood;
     pthread_mutex_unlock(&engine.lock);
+    read_all = 0;
+    if (f->opt.shadow)
+        pthread_create(&others, NULL, others_come_and_go, f);
     for (int i = 0; i < READERS; i++)
         pthread_create(&t[i], NULL, streams && i < 2 ? stream_reader : reader, f);
     for (int i = 0; i < READERS; i++)
         pthread_join(t[i], NULL);
+    read_all = 1;
+    if (f->opt.shadow)
+        pthread_join(others, NULL);
     xh_cache_close(f); /* with speculation in flight */
     engine.fail_one_in = 0;
     engine.mood = EAGER;
     engine.streams = 0;
+}
+
+/* |budget_bytes|: 0, or fewer than come. */
+static void threads_share(unsigned budget_bytes, unsigned fail_one_in)
+{
+    char config[300];
+    scratch_begin("/dev/shm/xh-race-read");
+    snprintf(config, sizeof config, "shadow_dir=%s,shadow_budget_bytes=%u,stream_bytes=0,readahead_bytes=24M", dir,
+             budget_bytes);
+    threads_read(config, fail_one_in, EAGER, 4);
+    scratch_end();
 }
 
 static uint64_t staged(struct xh_file *f)
@@ -864,6 +902,9 @@ int main(void)
     a_stream_stands_before_it_is_submitted();
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 0, EAGER, 4);
     threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 20, EAGER, 4);
+    threads_share(0, 0);
+    threads_share(8u << 20, 0);
+    threads_share(32u << 20, 20);
     a_taker_before_submission_promotes();
     a_child_closes();
     a_child_does_not_wait_for_the_parents_look();
