@@ -85,10 +85,8 @@ static void fetch_from(struct xh_file *f, uint64_t from)
 static void begin(struct xh_file *f, uint64_t head_len)
 {
     struct xh_opened o;
-    struct xh_origin_rates rates;
-    xh_replicas_get_rates(f->origin, &rates);
-    f->spare_bytes = xh_policy_spare_bytes(rates.rtt_ms);
     xh_whole_facts(f, &o);
+    f->spare_bytes = xh_policy_spare_bytes(o.rtt_ms);
     int small = xh_policy_is_whole(&o);
     if (f->no_parts)
         fetch_from(f, head_len);

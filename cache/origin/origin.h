@@ -182,12 +182,4 @@ void xh_origin_stop(struct xh_origin *o);
  * close. |o| may be NULL. */
 void xh_origin_close(struct xh_origin *o);
 
-/* Engine facts, for tests. All are smoothed estimates; 0 when unknown. */
-struct xh_origin_rates {
-    double rtt_ms;            /* time from request to first byte on a warm connection */
-    double bytes_per_second;  /* what all connections together brought while busy */
-    unsigned connections;     /* open now */
-};
-void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out);
-
 #endif

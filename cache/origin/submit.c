@@ -206,20 +206,6 @@ void xh_origin_beside(struct xh_origin *o, unsigned files)
     xh_engine_unlock();
 }
 
-void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
-{
-    memset(out, 0, sizeof *out);
-    xh_engine_lock();
-    const struct xh_url *u = o->target ? o->target : o->url;
-    const struct xh_endpoint *e = xh_endpoint_find(u->server);
-    if (e) {
-        out->rtt_ms = e->link.rtt_ns / 1e6;
-        out->bytes_per_second = e->link.rate * 1e9;
-        out->connections = xh_endpoint_sockets_open(e);
-    }
-    xh_engine_unlock();
-}
-
 void xh_origin_stop(struct xh_origin *o)
 {
     struct xh_err err;

@@ -55,12 +55,12 @@ static void smooth(double *rate, double sample, double memory)
  * only shows the least that |s| can bring. */
 static void measure(struct xh_replicas *r, struct xh_site *s, uint64_t now, uint64_t ns)
 {
-    struct xh_origin_rates facts;
+    struct xh_origin_info facts;
     uint64_t arrived = atomic_load_explicit(&s->arrived, memory_order_relaxed), came = arrived - s->seen;
     if (s->legs) {
         s->used_ns = now;
-        xh_origin_get_rates(s->origin, &facts);
-        s->rtt_ns = (uint64_t)(facts.rtt_ms * 1e6);
+        xh_origin_get_info(s->origin, &facts);
+        s->rtt_ns = facts.rtt_ns;
     } else if (now - s->used_ns > RATE_KEPT_NS) {
         s->rate = s->lasting_rate = 0;
     }

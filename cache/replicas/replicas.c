@@ -243,10 +243,3 @@ void xh_replicas_beside(struct xh_replicas *r, unsigned files)
     if (only(r)) /* several have more connections in all anyway */
         xh_origin_beside(only(r), files);
 }
-
-void xh_replicas_get_rates(struct xh_replicas *r, struct xh_origin_rates *out)
-{
-    *out = (struct xh_origin_rates){0};
-    if (!r->offline)
-        xh_origin_get_rates(r->site[r->main].origin, out);
-}

@@ -40,7 +40,6 @@ void xh_replicas_cancel(struct xh_replicas *r, struct xh_transfer *t);
 int xh_replicas_withdraw(struct xh_replicas *r, struct xh_transfer *t);
 void xh_replicas_promote(struct xh_replicas *r, struct xh_transfer *t);
 void xh_replicas_resume(struct xh_replicas *r, struct xh_transfer *t);
-void xh_replicas_get_rates(struct xh_replicas *r, struct xh_origin_rates *out);
 void xh_replicas_close(struct xh_replicas *r);
 
 /* Returns 1 when several sites are live: streams come from one, parts from all. */

@@ -288,11 +288,9 @@ static int test(const char *url, const char *path, unsigned rounds)
     check_head(&head);
     free(head.bytes);
     xh_origin_close(again);
-    struct xh_origin_rates rates;
-    xh_origin_get_rates(o, &rates);
     xh_origin_get_info(o, &info);
     printf("ok: %s max_ranges=%u rtt_ms=%.2f MB/s=%.0f connections=%u\n", info.validator, info.max_ranges,
-           rates.rtt_ms, rates.bytes_per_second / 1e6, rates.connections);
+           (double)info.rtt_ns / 1e6, (double)info.second_bytes / 1e6, info.open);
     if (!local_size) {
         xh_origin_close(o);
         return 0;
@@ -362,17 +360,16 @@ static int rate(const char *url, double for_s, uint64_t part, size_t depth)
         off += part;
     }
     double took = seconds() - begin;
-    struct xh_origin_rates rates;
     struct xh_stats stats;
-    xh_origin_get_rates(o, &rates);
+    xh_origin_get_info(o, &info);
     xh_counters_snapshot(&counters, &stats);
     getrusage(RUSAGE_SELF, &use);
     double cpu = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
                  (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1e-6;
     printf("%.0f MB/s, %.3f CPU s/GB, %" PRIu64 " requests, %" PRIu64
            " connections opened, rtt %.2f ms, estimate %.0f MB/s\n",
-           (double)bytes / took / 1e6, cpu / ((double)bytes / 1e9), stats.requests, stats.connections, rates.rtt_ms,
-           rates.bytes_per_second / 1e6);
+           (double)bytes / took / 1e6, cpu / ((double)bytes / 1e9), stats.requests, stats.connections,
+           (double)info.rtt_ns / 1e6, (double)info.second_bytes / 1e6);
     xh_origin_close(o);
     free(jobs);
     return 0;

@@ -327,12 +327,6 @@ void xh_origin_close(struct xh_origin *o)
     free(o);
 }
 
-void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
-{
-    (void)o;
-    *out = (struct xh_origin_rates){0};
-}
-
 /* ---- readers ------------------------------------------------------------------------------------ */
 
 static struct xh_file *open_test(const char *config)

@@ -202,12 +202,6 @@ void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
     (void)o, (void)processes;
 }
 
-void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
-{
-    (void)o;
-    *out = (struct xh_origin_rates){.rtt_ms = 1};
-}
-
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
 {
     (void)o;

@@ -353,11 +353,6 @@ void xh_origin_close(struct xh_origin *o)
     free(o);
 }
 
-void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
-{
-    *out = (struct xh_origin_rates){0};
-}
-
 /* ---- tests ------------------------------------------------------------------------------ */
 
 static uint64_t opening; /* bytes that opening the last file took */

@@ -80,12 +80,6 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
                                    .rtt_ns = MS};
 }
 
-void xh_origin_get_rates(struct xh_origin *o, struct xh_origin_rates *out)
-{
-    (void)o;
-    *out = (struct xh_origin_rates){.rtt_ms = 1};
-}
-
 size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
 {
     (void)o, (void)buf, (void)size;
