@@ -96,15 +96,10 @@ void xh_packed_put_head(const struct xh_packed_head *h, uint8_t *p)
 
 /* ---- the table ---------------------------------------------------------------------------------- */
 
-static uint32_t raw_len(const struct xh_packed_head *h, uint32_t i)
+uint32_t xh_packed_raw_len(const struct xh_packed_head *h, uint32_t i)
 {
     uint64_t left = h->file_bytes - (uint64_t)i * h->frame_bytes;
     return left < h->frame_bytes ? (uint32_t)left : h->frame_bytes;
-}
-
-uint32_t xh_packed_raw_len(const struct xh_packed *k, uint32_t i)
-{
-    return raw_len(&k->head, i);
 }
 
 void xh_packed_put_row(uint8_t out[XH_PACKED_ROW], uint32_t bytes, uint32_t sum)
@@ -121,7 +116,7 @@ static const char *read_rows(struct xh_packed *k, const uint8_t *p)
     uint64_t at = xh_packed_before(h->frames);
     for (uint32_t i = 0; i < h->frames; i++, p += XH_PACKED_ROW) {
         uint32_t len = (uint32_t)xh_le(p, 4);
-        if (len <= 4 || len > ZSTD_COMPRESSBOUND((uint64_t)raw_len(h, i)) + 4 || len > h->sidecar_bytes - at)
+        if (len <= 4 || len > ZSTD_COMPRESSBOUND((uint64_t)xh_packed_raw_len(h, i)) + 4 || len > h->sidecar_bytes - at)
             return "its frames make no sense";
         k->at[i] = at;
         k->sum[i] = (uint32_t)xh_le(p + 4, 4);
@@ -219,7 +214,7 @@ static int unpack_lz4(LZ4F_dctx *z, const uint8_t *p, size_t len, uint8_t *out, 
  * a good frame of something else is not taken for it. */
 int xh_packed_unpack(const struct xh_packed *k, uint32_t i, const uint8_t *p, struct xh_packed_tool *z, uint8_t *out)
 {
-    size_t len = (size_t)(k->at[i + 1] - k->at[i]), raw = xh_packed_raw_len(k, i);
+    size_t len = (size_t)(k->at[i + 1] - k->at[i]), raw = xh_packed_raw_len(&k->head, i);
     if (len < 9 || xh_le(p + len - 4, 4) != k->sum[i])
         return -1;
     return z->zstd ? unpack_zstd(z->zstd, p, len, out, raw) : unpack_lz4(z->lz4, p, len, out, raw);

@@ -60,7 +60,7 @@ void xh_packed_free(struct xh_packed *k);
 void xh_packed_put_row(uint8_t out[XH_PACKED_ROW], uint32_t bytes, uint32_t sum);
 
 /* How many bytes frame |i| unpacks to. */
-uint32_t xh_packed_raw_len(const struct xh_packed *k, uint32_t i);
+uint32_t xh_packed_raw_len(const struct xh_packed_head *h, uint32_t i);
 
 /* What unpacks frames of |k|. NULL: no memory. Threads: any, each with its own. Owns: xh_packed_tool_free. */
 struct xh_packed_tool;

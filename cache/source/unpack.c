@@ -27,7 +27,7 @@ unsigned xh_unpacker_threads(void)
 
 static struct xh_range range_of(const struct xh_packed *t, uint32_t frame)
 {
-    return (struct xh_range){(uint64_t)frame * t->head.frame_bytes, xh_packed_raw_len(t, frame)};
+    return (struct xh_range){(uint64_t)frame * t->head.frame_bytes, xh_packed_raw_len(&t->head, frame)};
 }
 
 /* Adds the pieces of |frame| that are wanted to |out|. Returns 0, or XH_E_NOMEM when one could not be added. |forgoes|:

@@ -17,15 +17,15 @@ static void use(const struct xh_packed *k, const uint8_t *p, size_t size)
     hold(k->at[0] == xh_packed_before(h->frames), "the first frame lies in the table, or behind a gap");
     for (uint32_t i = 0; i < h->frames; i++) {
         hold(k->at[i + 1] > k->at[i] && k->at[i + 1] <= h->sidecar_bytes, "a frame outside the sidecar");
-        hold(xh_packed_raw_len(k, i) > 0 && xh_packed_raw_len(k, i) <= h->frame_bytes, "a frame of a strange size");
-        sum += xh_packed_raw_len(k, i);
+        hold(xh_packed_raw_len(h, i) > 0 && xh_packed_raw_len(h, i) <= h->frame_bytes, "a frame of a strange size");
+        sum += xh_packed_raw_len(h, i);
     }
     hold(sum == h->file_bytes, "the frames are not the file");
     struct xh_packed_tool *z = xh_packed_tool(k);
     for (uint32_t i = 0; i < h->frames && i < FRAMES; i++) {
         if (k->at[i + 1] > size)
             continue;
-        uint8_t *out = malloc(xh_packed_raw_len(k, i));
+        uint8_t *out = malloc(xh_packed_raw_len(h, i));
         hold(out != NULL && z != NULL, "out of memory");
         xh_packed_unpack(k, i, p + k->at[i], z, out);
         free(out);

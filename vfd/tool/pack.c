@@ -49,12 +49,6 @@ struct press {
     int failed;             /* errno, or -1: packing failed or no memory */
 };
 
-static uint32_t len_of(const struct xh_packed_head *h, uint32_t i)
-{
-    uint64_t left = h->file_bytes - (uint64_t)i * h->frame_bytes;
-    return left < h->frame_bytes ? (uint32_t)left : h->frame_bytes;
-}
-
 /* Takes the next frame for a thread; waits for a free slot. Returns 0 when there is none. The caller holds the lock. */
 static int take_frame(struct press *p, uint32_t *i)
 {
@@ -76,7 +70,7 @@ static void *press_frames(void *ctx)
     pthread_mutex_lock(&p->lock);
     while (!failed && take_frame(p, &i)) {
         struct slot *s = &p->slot[i % p->nslots];
-        uint32_t len = len_of(p->h, i);
+        uint32_t len = xh_packed_raw_len(p->h, i);
         pthread_mutex_unlock(&p->lock);
         size_t n = 0;
         if (xh_read_full(p->fd, raw, len, (uint64_t)i * p->h->frame_bytes) != 0)
@@ -97,6 +91,13 @@ static void *press_frames(void *ctx)
     return NULL;
 }
 
+static void put_seek_row(uint8_t *row, const struct xh_packed_head *h, uint32_t i, uint32_t len, uint32_t sum)
+{
+    xh_put32(row, len);
+    xh_put32(row + 4, xh_packed_raw_len(h, i));
+    xh_put32(row + 8, sum);
+}
+
 /* Writes the frames in order, and adds each to both tables. Returns 0 or -1. */
 static int write_frames(struct press *p, int to, uint8_t *rows, uint8_t *seek, uint64_t *end)
 {
@@ -112,9 +113,7 @@ static int write_frames(struct press *p, int to, uint8_t *rows, uint8_t *seek, u
         pthread_mutex_unlock(&p->lock);
         uint32_t sum = (uint32_t)xh_le(s->packed + len - 4, 4);
         xh_packed_put_row(rows + (size_t)XH_PACKED_ROW * i, len, sum);
-        xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i, len);
-        xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i + 4, len_of(p->h, i));
-        xh_put32(seek + (size_t)XH_PACK_SEEK_ROW * i + 8, sum);
+        put_seek_row(seek + (size_t)XH_PACK_SEEK_ROW * i, p->h, i, len, sum);
         *end += len;
         rc = xh_write(to, s->packed, len);
         pthread_mutex_lock(&p->lock);
@@ -299,12 +298,9 @@ static int seek_is_right(const struct body *b)
         want && is && k->head.sidecar_bytes - k->at[frames] == n && xh_read_full(b->fd, is, n, k->at[frames]) == 0;
     if (n == 0)
         goto end;
-    for (uint32_t i = 0; right && i < frames; i++) {
-        uint8_t *row = want + 8 + (size_t)XH_PACK_SEEK_ROW * (i + 1);
-        xh_put32(row, (uint32_t)(k->at[i + 1] - k->at[i]));
-        xh_put32(row + 4, xh_packed_raw_len(k, i));
-        xh_put32(row + 8, k->sum[i]);
-    }
+    for (uint32_t i = 0; right && i < frames; i++)
+        put_seek_row(want + 8 + (size_t)XH_PACK_SEEK_ROW * (i + 1), &k->head, i, (uint32_t)(k->at[i + 1] - k->at[i]),
+                     k->sum[i]);
     if (right) {
         finish_seek(want, frames);
         right = memcmp(want, is, n) == 0;
@@ -328,7 +324,7 @@ static void compare(int fd, const struct body *b, _Atomic uint64_t *done, struct
     else if (!seek_is_right(b))
         xh_baked_tell(out, XH_BAKED_STALE, "the table at its end is damaged");
     for (uint32_t i = 0; ready && out->as == XH_BAKED_FRESH && i < k->head.frames; i++) {
-        uint32_t len = xh_packed_raw_len(k, i);
+        uint32_t len = xh_packed_raw_len(&k->head, i);
         if (xh_read_full(fd, raw, len, (uint64_t)i * k->head.frame_bytes) != 0)
             xh_baked_tell(out, XH_BAKED_FAILED, "the file cannot be read: %s", strerror(errno));
         else if (xh_read_full(b->fd, packed, (size_t)(k->at[i + 1] - k->at[i]), k->at[i]) != 0 ||
