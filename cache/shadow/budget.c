@@ -23,13 +23,6 @@
 #define SCAN_PART 20
 #define SCAN_EVERY_NS 250000000ull /* longest time between two scans, however many files there are */
 
-static uint64_t clock_ns(clockid_t clock)
-{
-    struct timespec ts;
-    clock_gettime(clock, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
-}
-
 /* 1 for a shadow, one in the making, and what is known of a URL: a directory that the user named may hold more. */
 static int is_ours(const char *name)
 {
@@ -99,12 +92,12 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
     if (s->private_)
         atomic_store_explicit(&s->others_bytes, note_private(s, own), memory_order_relaxed);
     if (!s->private_ && (scan || now >= atomic_load_explicit(&s->scan_at_ns, memory_order_relaxed))) {
-        uint64_t begun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        uint64_t begun = xh_cpu_ns();
         /* Other threads of this process need not scan meanwhile. */
         atomic_store_explicit(&s->scan_at_ns, now + SCAN_EVERY_NS, memory_order_relaxed);
         uint64_t others = xh_budget_used(s->dirfd, st.st_ino, (int)s->head.on_disk);
         atomic_store_explicit(&s->others_bytes, others, memory_order_relaxed);
-        uint64_t pause = SCAN_PART * (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun);
+        uint64_t pause = SCAN_PART * (xh_cpu_ns() - begun);
         atomic_store_explicit(&s->scan_at_ns, xh_now_ns() + (pause < SCAN_EVERY_NS ? pause : SCAN_EVERY_NS),
                               memory_order_relaxed);
     }

@@ -2,13 +2,13 @@
 #include "pack_way.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include <lz4frame.h>
 #include <zstd.h>
 
 #include "../../cache/base/bytes.h"
 #include "../../cache/base/files.h"
+#include "../../cache/base/now.h"
 #include "../../cache/source/packed.h"
 
 /* A higher level or larger frames are chosen when they save this much more. */
@@ -149,14 +149,6 @@ static int choose_way(const struct samples *s, uint32_t codec, const uint32_t fr
     return 0;
 }
 
-/* This thread's processor time: what else runs on the machine is not in it. */
-static uint64_t cpu_ns(void)
-{
-    struct timespec t = {0};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Unpacks the first frame of each sample, packed in the way |w|. Returns bytes per ns of one thread; 0 on an error. */
 static double unpack_rate(const struct samples *s, const struct xh_pack_way *w)
 {
@@ -176,9 +168,9 @@ static double unpack_rate(const struct samples *s, const struct xh_pack_way *w)
         sum = ok ? (uint32_t)xh_le(s->packed + at[1] - 4, 4) : 0;
         uint64_t least = UINT64_MAX;
         for (int n = 0; ok && n < UNPACKS; n++) {
-            uint64_t began = cpu_ns();
+            uint64_t began = xh_cpu_ns();
             ok = xh_packed_unpack(&k, 0, s->packed, tool, out) == 0;
-            uint64_t took = cpu_ns() - began;
+            uint64_t took = xh_cpu_ns() - began;
             least = took < least ? took : least;
         }
         bytes += (double)k.head.file_bytes;
