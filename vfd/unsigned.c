@@ -56,15 +56,6 @@ static int is_same(const unsigned char *p, const char *text, size_t n)
     return xh_strncasecmp((const char *)p, text, n) == 0;
 }
 
-static int holds(const unsigned char *p, size_t n, const char *text)
-{
-    size_t len = strlen(text);
-    for (size_t i = 0; len <= n && i <= n - len; i++)
-        if (is_same(p + i, text, len))
-            return 1;
-    return 0;
-}
-
 const char *xh_unsigned_what(const unsigned char *head, size_t n, uint64_t size)
 {
     size_t blank = n >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0, zeros = 0;
@@ -77,7 +68,7 @@ const char *xh_unsigned_what(const unsigned char *head, size_t n, uint64_t size)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         size_t from = known[i].blank ? blank : 0;
         if (n - from >= known[i].n && is_same(head + from, known[i].begins, known[i].n) &&
-            (!known[i].also || holds(head + from, n - from, known[i].also)))
+            (!known[i].also || xh_memcasestr((const char *)head + from, n - from, known[i].also)))
             return known[i].say;
     }
     if (n >= 262 && is_same(head + 257, "ustar", 5))

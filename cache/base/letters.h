@@ -56,15 +56,18 @@ static inline int xh_strcasecmp(const char *a, const char *b)
     return xh_strncasecmp(a, b, (size_t)-1);
 }
 
+/* Where |word| is among the |n| bytes at |text|; NULL: nowhere. */
+static inline char *xh_memcasestr(const char *text, size_t n, const char *word)
+{
+    for (size_t len = strlen(word); n >= len; text++, n--)
+        if (xh_strncasecmp(text, word, len) == 0)
+            return (char *)(size_t)text;
+    return NULL;
+}
+
 static inline char *xh_strcasestr(const char *text, const char *word)
 {
-    size_t n = strlen(word);
-    for (;; text++) {
-        if (xh_strncasecmp(text, word, n) == 0)
-            return (char *)(size_t)text;
-        if (!*text)
-            return NULL;
-    }
+    return xh_memcasestr(text, strlen(text), word);
 }
 
 #endif

@@ -47,7 +47,7 @@ static int take_host(const char *word, char host[256], char **server, struct xh_
     snprintf(host, 256, "%.*s", (int)a.host_len - 2 * brackets, a.host + brackets);
     if (asprintf(server, "https://%.*s:%u", (int)a.host_len, a.host, a.port) >= 0) {
         for (char *c = *server; *c; c++)
-            *c = (char)(*c >= 'A' && *c <= 'Z' ? *c | 0x20 : *c);
+            *c = (char)xh_tolower((unsigned char)*c);
         return 0;
     }
     *server = NULL;

@@ -76,15 +76,6 @@ static enum xh_front_kept by_status(struct text list)
     return kept;
 }
 
-static int holds(struct text t, const char *word)
-{
-    size_t n = strlen(word);
-    for (size_t i = 0; i + n <= t.len; i++)
-        if (xh_strncasecmp(t.at + i, word, n) == 0)
-            return 1;
-    return 0;
-}
-
 /* "HIT", "Miss from cloudfront", "TCP_MEM_HIT from …": what the first word has in it. */
 static enum xh_front_kept by_word(struct text list)
 {
@@ -97,7 +88,7 @@ static enum xh_front_kept by_word(struct text list)
     struct text rest = last_member(list), first = rest;
     next_part(&rest, ' ', &first);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (holds(first, words[i].word))
+        if (xh_memcasestr(first.at, first.len, words[i].word))
             return words[i].kept;
     return XH_FRONT_SILENT;
 }

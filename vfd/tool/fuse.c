@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "../../cache/base/extent.h"
+#include "../../cache/base/letters.h"
 #include "../../cache/base/thread.h"
 
 #define THREADS_MOST 64u
@@ -326,10 +327,7 @@ static void make_plain(const char *source, char *plain, size_t room)
 {
     size_t n = 0;
     for (; source[n] && n + 1 < room; n++)
-        plain[n] = strchr("/:.-_~%+=@", source[n]) || (source[n] >= '0' && source[n] <= '9') ||
-                           ((source[n] | 0x20) >= 'a' && (source[n] | 0x20) <= 'z')
-                       ? source[n]
-                       : '_';
+        plain[n] = strchr("/:.-_~%+=@", source[n]) || xh_isalnum((unsigned char)source[n]) ? source[n] : '_';
     plain[n] = '\0';
 }
 
