@@ -9,6 +9,7 @@
 
 #include "../cache/base/bytes.h"
 #include "../cache/base/hdf5.h"
+#include "../cache/base/table.h"
 
 #define EXTERNAL 7u      /* type of the message "data storage - external data files" */
 #define CONTINUATION 16u /* type of the message "object header continuation" */
@@ -18,7 +19,6 @@
 #define WIDE_BYTES 32u   /* most of an address or a length: HDF5 accepts 2, 4, 8, 16 and 32, and uses eight of them */
 #define SEEN_BYTES (8u + BODY_BYTES + 2 * WIDE_BYTES) /* most from a list's type to its first slot's name */
 #define PIECES_MOST 4096u /* parts of one header that are followed: with default settings about 100,000 attributes */
-#define PIECES_FEW 8u     /* parts that need no memory of their own: most headers have one or two */
 #define HEADER_MOST (64u << 20) /* bytes of one header that are read, in all its parts */
 
 /* A number as HDF5 reads it: of wide ones the first 8 bytes. */
@@ -194,9 +194,8 @@ struct header {
     struct format f;
     size_t head; /* bytes before a message's body */
     uint64_t bytes; /* of all parts so far */
-    struct piece *pieces; /* |few|, or malloc'd when there are more */
+    struct piece *pieces; /* malloc'd */
     size_t n, room;
-    struct piece few[PIECES_FEW];
 };
 
 /* Returns 0 or XH_EXTERNAL_UNTOLD. */
@@ -208,17 +207,8 @@ static int add_piece(struct header *h, uint64_t at, uint64_t len)
     len = len < h->e->size - at ? len : h->e->size - at;
     if (h->n == PIECES_MOST || len > HEADER_MOST - h->bytes)
         return untold(h->e, "one of its object headers has too many parts, or parts that are too long");
-    if (h->n == h->room) {
-        size_t room = 2 * h->room;
-        struct piece *more = malloc(room * sizeof *more);
-        if (!more)
-            return untold(h->e, "there is no memory for a look at its object headers");
-        memcpy(more, h->pieces, h->n * sizeof *more);
-        if (h->pieces != h->few)
-            free(h->pieces);
-        h->pieces = more;
-        h->room = room;
-    }
+    if (xh_grow(h->pieces, h->room, h->n + 1))
+        return untold(h->e, "there is no memory for a look at its object headers");
     h->pieces[h->n++] = (struct piece){at, len, all};
     h->bytes += len;
     return 0;
@@ -314,7 +304,7 @@ static size_t read_head(struct header *h, const uint8_t *p, size_t len, uint64_t
 
 int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes, size_t len)
 {
-    struct header h = {.e = e, .pieces = h.few, .room = PIECES_FEW};
+    struct header h = {.e = e};
     const uint8_t *p = bytes;
     uint64_t messages;
     size_t head = read_head(&h, p, len, &messages);
@@ -328,8 +318,7 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes,
         size_t have = i || len == head ? 0 : len - head;
         rc = look_at(&h, &piece, p + head, have < piece.len ? have : (size_t)piece.len);
     }
-    if (h.pieces != h.few)
-        free(h.pieces);
+    free(h.pieces);
     return rc;
 }
 
