@@ -32,20 +32,13 @@ int64_t xh_http_date(const char *text)
 long long xh_iso_date(const char *text)
 {
     struct tm tm = {0};
-    int n = 0, hours = 0, minutes = 0;
-    char sign = '+';
-    if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min,
-               &tm.tm_sec, &n) != 6 || n == 0)
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+    if (rest && *rest == '.')
+        rest += 1 + strspn(rest + 1, XH_DIGITS);
+    if (!rest || (*rest && !strptime(rest, "%z", &tm)))
         return 0;
-    text += n;
-    if (*text == '.')
-        text += 1 + strspn(text + 1, XH_DIGITS);
-    if (*text != 'Z' && *text && sscanf(text, "%c%2d:%2d", &sign, &hours, &minutes) != 3)
-        return 0;
-    tm.tm_year -= 1900;
-    tm.tm_mon--;
-    long long at = (long long)timegm(&tm), off = hours * 3600LL + minutes * 60LL;
-    return sign == '-' ? at + off : at - off;
+    long east = tm.tm_gmtoff; /* timegm takes it away */
+    return (long long)timegm(&tm) - east;
 }
 
 const char *xh_date_text(int64_t seconds, char out[XH_DATE_TEXT_BYTES])
