@@ -14,8 +14,8 @@
 
 #define FILE_NAME "busy"
 #define SLOTS 256u
-#define LOOK_NS 100000000u
 #define RECENT_NS 2000000000u
+#define LOOK_NS (RECENT_NS / 20) /* a process that fetches without a pause is never old */
 
 struct entry {
     uint64_t at_ns, process;

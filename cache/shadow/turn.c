@@ -18,7 +18,6 @@
 #include "store.h"
 
 #define FILE_NAME "turns"
-#define LOOK_NS 1000000
 #define NOTES 256u /* turns that were waited for in vain; two in one place take it from each other */
 
 static int open_turns(const struct xh_options *o)
@@ -63,7 +62,7 @@ int xh_shadow_turn(const char *name, const struct xh_options *o, unsigned most_m
            xh_now_ns() - begun < most_ms * UINT64_C(1000000)) {
         if (!waited++)
             xh_store_lock(t->fd, F_RDLCK, t->at + 1);
-        xh_pause_ns(LOOK_NS);
+        xh_pause_ns(XH_STORE_PAUSE_NS);
     }
     if (waited)
         xh_store_lock(t->fd, F_UNLCK, t->at + 1);

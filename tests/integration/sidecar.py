@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import harness  # noqa: E402
@@ -392,6 +393,15 @@ def the_tool(room, tap):
         assert status == 0 and out.count("up to date") == 3 and (below / f"f1.h5{SUFFIX}").stat().st_ino == was, out + err
         status, out, err = tool("--check", below)
         assert status == 0 and err.startswith("checking: 4 of 4 files, ") and "/s" not in err, err    # read in part
+    with tap.claim("a date some seconds ahead is waited for, as a writer on another machine may set it; one far "
+                   "ahead is not"):
+        for ahead, waits in ((4, True), (3600, False)):
+            date = int(time.time()) + ahead
+            os.utime(below / "f2.h5", (date, date))
+            status, out, err = tool(below / "f2.h5")
+            assert status == 0 and (time.time() > date) == waits, (ahead, time.time() - date, out + err)
+        os.utime(below / "f2.h5", (1e9, 1e9))
+        assert tool(below / "f2.h5")[0] == 0
     with tap.claim("--check finds metadata that was changed behind size and time, and a damaged image"):
         st = (below / "f3.h5").stat()
         with open(below / "f3.h5", "r+b") as f:
@@ -422,7 +432,7 @@ def the_tool(room, tap):
         assert err.startswith("removing: 3 of 3 files, ") and "/s" not in err, err
     with tap.claim("wrong usage is told"):
         assert tool()[0] == 2 and tool("--check", "--remove", below)[0] == 2 and tool("--jobs")[0] == 2
-        for jobs in ("all", "0", "-1", "", " 2", "+2", "2x", "2 ", "1.5", "4294967297", f"{2 ** 64 + 1}", "9" * 30):
+        for jobs in ("all", "0", "-1", "", " 2", "+2", "2x", "2 ", "1.5", f"{2 ** 64 + 1}", "9" * 30):
             status, out, err = tool("--jobs", jobs, below)
             assert status == 2 and "--jobs takes a whole number" in err and not made(), f"{jobs}: {status} {out}{err}"
         status, out, err = tool("https://host.invalid/f.h5?secret")

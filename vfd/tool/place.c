@@ -15,12 +15,11 @@
 
 #define ACL "system.posix_acl_access"
 #define ACL_BYTES 4096 /* of 500 entries; ext4's own limit is less */
+#define LOOK_EVERY_NS 20000000u /* whether the second of the last change is over */
+#define SETTLES_S 10 /* a file that changes once a second all that time is being written */
 /* A later date than the file system's own was set by somebody, and passes for old, too. Writers on other machines may
- * date by their own clocks; what they are ahead is waited for, so it is less than the wait below. */
-#define AHEAD_MOST_S 5
-#define RENAMED_MOST 100 /* times in a row that another publisher is done just when this one opens it */
-#define LOOK_EVERY_NS 20000000u /* whether that second is over */
-#define LOOKS_MOST 500          /* ten seconds: a file that changes once a second all that time is being written */
+ * date by their own clocks; what they are ahead is waited for, so it is half of that. */
+#define AHEAD_MOST_S (SETTLES_S / 2)
 
 static int names_of(const char *path, const char *suffix, struct xh_place *n)
 {
@@ -43,15 +42,11 @@ void xh_place_free(struct xh_place *n)
     free(n->part);
 }
 
-/* Opens and locks the temporary file, anew where another publisher has just given it its name. Returns a descriptor, or
- * -1 with errno. */
+/* Opens and locks the temporary file. Returns a descriptor, or -1 with errno. */
 static int open_part(const char *part)
 {
-    int fd = -1;
-    for (int tries = 0; tries < RENAMED_MOST; tries++)
-        if ((fd = xh_open_part(part, O_RDWR, 0600)) >= 0 || errno != ESTALE)
-            break;
-    if (fd < 0 && (errno == EEXIST || errno == ESTALE))
+    int fd = xh_open_part(part, O_RDWR, 0600);
+    if (fd < 0 && errno == EEXIST)
         errno = EPERM;
     return fd;
 }
@@ -70,7 +65,7 @@ int xh_place_part(const struct xh_place *n, struct xh_baked *out)
 {
     int fd = open_part(n->part);
     if (fd < 0)
-        return errno == EWOULDBLOCK
+        return errno == EWOULDBLOCK || errno == ESTALE /* which has just given it its name */
                    ? xh_baked_say(out, XH_BAKED_FAILED, "another publisher is at work on it")
                : xh_has_no_locks(errno)
                    ? xh_baked_say(out, XH_BAKED_FAILED,
@@ -188,7 +183,7 @@ int xh_place_settle(const struct xh_place *n, int fd, struct stat *st, struct xh
         xh_pause_ns(LOOK_EVERY_NS);
         if (fstat(fd, st) != 0)
             rc = xh_baked_say(out, XH_BAKED_FAILED, "it cannot be read: %s", strerror(errno));
-        else if (++looks == LOOKS_MOST)
+        else if (++looks == SETTLES_S * (int)(1000000000 / LOOK_EVERY_NS))
             rc = xh_baked_say(out, XH_BAKED_FAILED, "somebody is writing to it: publish it when it is whole");
         if (rc)
             break;

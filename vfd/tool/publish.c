@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../../cache/base/extent.h"
 #include "../../cache/base/hdf5.h"
 #include "../../cache/base/number.h"
 #include "../../cache/base/table.h"
@@ -28,7 +29,6 @@
 #include "tool.h"
 
 #define WORKERS_MOST 16
-#define JOBS_MOST 9999 /* more is a mistake; more than WORKERS_MOST is taken for that */
 #define USER_BLOCK_MOST (UINT64_C(1) << 30)
 
 static const char help[] =
@@ -357,9 +357,9 @@ static int run_command(int argc, char **argv, const struct xh_options *o)
     if (optind == argc)
         return xh_tool_usage("a file or directory is missing");
     uint64_t n = 0;
-    if (jobs && xh_whole_number(jobs, 1, JOBS_MOST, &n))
-        return xh_tool_usage("--jobs takes a whole number from 1 to %d", JOBS_MOST);
-    w.jobs = jobs ? (int)n : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (jobs && xh_whole_number(jobs, 1, UINT64_MAX, &n))
+        return xh_tool_usage("--jobs takes a whole number, 1 or more");
+    w.jobs = jobs ? (int)xh_min64(n, WORKERS_MOST) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     w.verb = check ? CHECK : removes ? REMOVE : dry ? DRY : MAKE;
     w.jobs = w.jobs < 1 ? 1 : w.jobs > WORKERS_MOST ? WORKERS_MOST : w.jobs;
     int code = collect(&w, argv + optind);
