@@ -27,9 +27,8 @@ static int is_at(const struct xh_url *u, const char *endpoint, int virtual)
     return same;
 }
 
-/* |token|: NULL, or |name| is listed from there on. */
-static int find_url(const char *name, const char *token, const struct xh_options *o, struct xh_url **out,
-                    struct xh_err *err)
+int xh_caller_list_url(const char *name, const char *token, const struct xh_options *o, struct xh_url **out,
+                       struct xh_err *err)
 {
     struct xh_s3_settings s;
     struct xh_s3_place p;
@@ -64,13 +63,7 @@ static int find_url(const char *name, const char *token, const struct xh_options
 
 int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **out, struct xh_err *err)
 {
-    return find_url(name, NULL, o, out, err);
-}
-
-int xh_caller_list_url(const char *name, const char *token, const struct xh_options *o, struct xh_url **out,
-                       struct xh_err *err)
-{
-    return find_url(name, token, o, out, err);
+    return xh_caller_list_url(name, NULL, o, out, err);
 }
 
 /* The keys for |c->url|, of S3. None where they may not go: a file that names others' buckets runs no program. */

@@ -30,8 +30,8 @@ struct xh_caller {
  * |*out|. May read small files. Threads: the program's own, unless o->env is held. */
 int xh_caller_url(const char *name, const struct xh_options *o, struct xh_url **out, struct xh_err *err);
 
-/* Makes |*out| of the URL that lists what is below |name|, "s3://bucket/prefix/", from |token| on (see s3.h). Else as
- * xh_caller_url. */
+/* Makes |*out| of the URL that lists what is below |name|, "s3://bucket/prefix/", from |token| on (see s3.h); NULL: of
+ * |name| itself, as xh_caller_url. Else as that. */
 int xh_caller_list_url(const char *name, const char *token, const struct xh_options *o, struct xh_url **out,
                        struct xh_err *err);
 

@@ -108,11 +108,6 @@ char *xh_cookies_changes(const char *before, const char *after)
     return out;
 }
 
-void xh_cookies_free(char *lines)
-{
-    xh_wipe(lines);
-}
-
 static struct xh_jar_of *find_server(const struct xh_jar *j, const char *server)
 {
     for (size_t i = 0; i < j->n; i++)
@@ -163,7 +158,7 @@ int xh_jar_take(struct xh_jar *j, const char *server, const char *changes, int k
     for (const char *p = changes; next_line(&p, &l);)
         if (keeps_gone || !is_gone(&l))
             put(out, &used, l.text, l.len);
-    xh_cookies_free(of->lines);
+    xh_wipe(of->lines);
     of->lines = out;
     return 0;
 }
@@ -171,7 +166,7 @@ int xh_jar_take(struct xh_jar *j, const char *server, const char *changes, int k
 void xh_jar_free(struct xh_jar *j)
 {
     for (size_t i = 0; i < j->n; i++) {
-        xh_cookies_free(j->of[i].lines);
+        xh_wipe(j->of[i].lines);
         free(j->of[i].server);
     }
     free(j->of);

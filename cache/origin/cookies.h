@@ -21,10 +21,8 @@ struct xh_jar {
 };
 
 /* What |after| has beside |before|, both libcurl's lines: each new or changed cookie, and each that is gone as one that
- * has expired. Returns a text, "" when nothing changed, or NULL without memory. Owns: the caller gives it to
- * xh_cookies_free. */
+ * has expired. Returns a text, "" when nothing changed, or NULL without memory. Owns: the caller; xh_wipe. */
 char *xh_cookies_changes(const char *before, const char *after);
-void xh_cookies_free(char *lines); /* NULL allowed; wipes it */
 
 /* The lines of |server|; "": there are none. */
 const char *xh_jar_lines(const struct xh_jar *j, const char *server);

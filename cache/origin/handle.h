@@ -26,7 +26,7 @@ void xh_handle_read_ahead(void *tls);
 void *xh_handle_set_up(void *easy, const struct xh_send *s);
 
 /* The cookies that the handle has now, libcurl's lines: those that were sent, and what a reply made of them. NULL
- * without memory. Owns: the caller gives them to xh_cookies_free. */
+ * without memory. Owns: the caller gives them to xh_wipe. */
 char *xh_handle_cookies(void *easy);
 
 /* The request is over: |headers| go, and what was secret in them. */

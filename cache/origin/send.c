@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/now.h"
+#include "base/wipe.h"
 #include "watch/trace.h"
 #include "engine.h"
 #include "origin_object.h"
@@ -143,7 +144,7 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
     x->connect_most_ns = o->options.connect_timeout_ms * 1000000u;
     x->stall_most_ns = o->options.stall_timeout_ms * 1000000u;
     x->lane = xh_wire_start(w, x, &s);
-    xh_cookies_free(cookies);
+    xh_wipe(cookies);
     if (!x->lane)
         return XH_NET_LOCAL;
     xh_count(o->counters, requests, 1);

@@ -21,6 +21,7 @@
 
 #include "base/now.h"
 #include "base/table.h"
+#include "base/wipe.h"
 #include "cookies.h"
 #include "handle.h"
 #include "libcurl.h"
@@ -247,7 +248,7 @@ static struct xh_lane *lane_new(struct xh_wire *w)
 static void lane_rest(struct xh_lane *l)
 {
     xh_handle_rest(l->easy, l->headers);
-    xh_cookies_free(l->cookies);
+    xh_wipe(l->cookies);
     l->headers = NULL;
     l->cookies = NULL;
     l->x = NULL;
@@ -304,7 +305,7 @@ static void finish(struct xh_lane *l, enum xh_net net, int code)
     char *now = l->cookies ? xh_handle_cookies(l->easy) : NULL, *changes = NULL;
     if (now)
         changes = xh_cookies_changes(l->cookies, now);
-    xh_cookies_free(now);
+    xh_wipe(now);
     out.cookies = changes;
     curl_multi_remove_handle(w->multi, l->easy);
     lane_rest(l);
@@ -314,7 +315,7 @@ static void finish(struct xh_lane *l, enum xh_net net, int code)
     if (unsent && xh_libcurl_is(XH_LIBCURL_LETS_HANDLES_GO))
         lane_free(l);
     w->events->over(x, &out);
-    xh_cookies_free(changes);
+    xh_wipe(changes);
 }
 
 void xh_wire_cut(struct xh_lane *l, enum xh_net net)

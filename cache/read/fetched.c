@@ -56,10 +56,5 @@ static int serve(struct xh_read_op *op, struct xh_err *err)
     return rc ? rc : xh_fetch_start(op->f, op, &op->bypass, 0, err);
 }
 
-/* Waits for all that is on its way for the read, also what the stage promised. */
-static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
-{
-    return xh_op_wait(op, rc, err);
-}
-
-const struct xh_source xh_origin_source = {"origin", .serve = serve, .finish = finish};
+/* In the end all that is on its way for the read is waited for, also what the stage promised. */
+const struct xh_source xh_origin_source = {"origin", .serve = serve, .finish = xh_op_wait};

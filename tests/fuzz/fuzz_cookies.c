@@ -2,6 +2,7 @@
  * those that are there now. */
 #include <string.h>
 
+#include "base/wipe.h"
 #include "fuzz.h"
 #include "origin/cookies.h"
 #include "origin/login.h"
@@ -42,8 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
     }
     xh_jar_free(&jar);
     xh_jar_free(&chain);
-    xh_cookies_free(changes);
-    xh_cookies_free(none);
+    xh_wipe(changes);
+    xh_wipe(none);
     const char *error = xh_login_error(before);
     hold(!error || strstr(before, error), "a word that is not there");
     xh_login_is_host(after, SERVER);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/now.h"
+#include "base/wipe.h"
 #include "origin/auth.h"
 #include "origin/caller.h"
 #include "origin/cookies.h"
@@ -243,7 +244,7 @@ Test(cookies, changes_are_what_is_new_or_another_or_gone)
         char *changes = xh_cookies_changes(cases[i].before, cases[i].after);
         cr_assert_not_null(changes);
         cr_expect_str_eq(changes, cases[i].changes, "%zu: %s", i, changes);
-        xh_cookies_free(changes);
+        xh_wipe(changes);
     }
 }
 
@@ -311,14 +312,14 @@ Test(session, one_logs_in_and_the_others_take_what_comes_of_it)
     cr_assert_eq(xh_session_turn(s, A, L, seen, &why), XH_LOGIN_DONE);
     char *cookies = xh_session_cookies(s, &(struct xh_jar){0}, A);
     cr_expect_str_eq(cookies, LINE("s", "1"));
-    xh_cookies_free(cookies);
+    xh_wipe(cookies);
     cookies = xh_session_cookies(session_of("another"), &chain, A);
     cr_expect_str_eq(cookies, LINE("s", "1"), "a request's own go with it");
-    xh_cookies_free(cookies);
+    xh_wipe(cookies);
     xh_jar_free(&chain);
     cookies = xh_session_cookies(session_of("another"), &chain, A);
     cr_expect_str_eq(cookies, "", "and the session is one user's");
-    xh_cookies_free(cookies);
+    xh_wipe(cookies);
     seen = xh_session_seen(s, A);
     cr_assert_eq(xh_session_turn(s, A, L, seen, &why), XH_LOGIN_GO, "the session has ended since");
 }
@@ -385,5 +386,5 @@ Test(session, cookies_are_doubted_unless_they_are_of_this_minute)
     cr_expect_eq(xh_session_doubt(s, A, A), 1);
     char *cookies = xh_session_cookies(s, &(struct xh_jar){0}, A);
     cr_expect_str_eq(cookies, "");
-    xh_cookies_free(cookies);
+    xh_wipe(cookies);
 }
