@@ -114,7 +114,7 @@ void xh_prefetch_settle(struct xh_prefetch *l)
 
 /* ---- what is there */
 
-static int ranges_add(struct xh_ranges *r, uint64_t off, uint64_t end)
+static int ranges_add(struct xh_range_list *r, uint64_t off, uint64_t end)
 {
     if (off >= end)
         return 1;
@@ -140,7 +140,7 @@ struct xh_range xh_segment_whole(const struct xh_file *f, struct xh_range r)
     return f->disk ? (struct xh_range){off, end - off} : r;
 }
 
-int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out)
+int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_range_list *out)
 {
     struct xh_stage *s = f->stage;
     uint64_t end = r.off + r.len;

@@ -129,15 +129,10 @@ int xh_prefetch_withdraw(struct xh_stage *s, struct xh_prefetch *l);
 /* Submits |n| loads' transfers; lets go of the lock meanwhile. */
 void xh_prefetch_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n);
 
-struct xh_ranges { /* a growing array */
-    struct xh_range *at;
-    size_t n, room;
-};
-
 /* Returns |r|; for a file with a disk cache in whole pages, as that keeps no others. */
 struct xh_range xh_segment_whole(const struct xh_file *f, struct xh_range r);
 
 /* Appends to |out| what neither disk, shadow nor stage has of |r|. Returns 0 without memory. */
-int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_ranges *out);
+int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_range_list *out);
 
 #endif

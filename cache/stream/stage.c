@@ -27,7 +27,7 @@ static void drop_stale(struct xh_file *f, uint64_t bytes)
     }
 }
 
-static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t bytes, int wide)
+static void submit(struct xh_file *f, const struct xh_range_list *want, uint64_t bytes, int wide)
 {
     struct xh_plan plan;
     struct xh_plan_limits lim;
@@ -58,7 +58,7 @@ static void submit(struct xh_file *f, const struct xh_ranges *want, uint64_t byt
 size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, int wide)
 {
     struct xh_stage *s = f->stage;
-    struct xh_ranges want = {0};
+    struct xh_range_list want = {0};
     uint64_t bytes = 0, all = 0, most = f->opt.readahead_bytes;
     size_t i = 0;
     for (size_t k = 0; k < n; k++)

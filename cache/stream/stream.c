@@ -227,8 +227,8 @@ static struct dealing dealing_after(const struct xh_file *f, const struct xh_ori
 
 /* The first of |want|, with what follows it behind holes of at most |gap| bytes that no parcel fills: of chunked data,
  * index nodes that the shadow has. len 0: none. |*next|: where the next that is wanted begins, or |end|. */
-static struct xh_range first_stretch(const struct xh_stage *s, uint64_t gap, const struct xh_ranges *want, uint64_t end,
-                                     uint64_t *next)
+static struct xh_range first_stretch(const struct xh_stage *s, uint64_t gap, const struct xh_range_list *want,
+                                     uint64_t end, uint64_t *next)
 {
     struct xh_range r = want->n ? want->at[0] : (struct xh_range){end, 0};
     size_t i = 1;
@@ -266,7 +266,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
     struct xh_transfer *ts[XH_STREAM_LOADS_MAX];
-    struct xh_ranges want = {0};
+    struct xh_range_list want = {0};
     uint64_t to = end - off < XH_STREAM_MOST_BYTES ? end : off + XH_STREAM_MOST_BYTES, seen = off;
     uint64_t near = to - off < HERE_BYTES ? to : off + HERE_BYTES;
     if (xh_disk_has_all(f->disk, off, near)) /* else each read would look through all that is to come */
