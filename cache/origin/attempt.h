@@ -18,6 +18,7 @@ struct xh_tries {
     unsigned hops;               /* redirects since the original URL */
     unsigned failures;           /* in a row: without progress worth the name, and without an answer to others where
                                   * the server limits its readers */
+    uint64_t row_ns;             /* when the first of these attempts began */
     unsigned pauses;             /* since there was progress worth the name: the next one is longer */
     unsigned repeats;            /* in all */
     unsigned scraps;             /* replies that were whole, and brought fewer than XH_PACE_BYTES of more */
@@ -110,7 +111,7 @@ struct xh_verdict {
     enum xh_login_end login; /* what became of a login, which |failure| tells */
     struct xh_login_failure failure;
     const char *event, *why; /* for the trace; NULL: there is nothing to tell. |why| may be in x */
-    int looks;               /* inner */
+    int looks, waits;        /* inner */
 };
 
 #endif

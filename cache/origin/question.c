@@ -135,6 +135,8 @@ static void ask_again(struct xh_origin *o, struct xh_question *q)
     if (runs && xh_now_ns() - q->asked_ns >= xh_hedge_stuck_ns(r->endpoint->link.rtt_ns))
         xh_endpoint_doubt(r->endpoint, q->asked_ns);
     q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
+    if (q->tries[1])
+        q->tries[1]->p.again = 1;
 }
 
 /* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience,

@@ -75,14 +75,16 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
         return XH_NEXT_FAIL;
     if (a->x->fresh >= XH_PROGRESS_BYTES)
         t->failures = t->pauses = 0;
-    t->failures++;
+    if (t->failures++ == 0)
+        t->row_ns = a->x->begun_ns ? a->x->begun_ns : a->now_ns;
     t->pauses++;
     t->repeats++;
-    if (t->failures > retries || t->repeats > 8 * retries + 8)
+    int waits = v->waits && retries && a->now_ns - t->row_ns < a->x->options->stall_timeout_ms * 1000000u;
+    if ((t->failures > retries && !waits) || t->repeats > 8 * retries + 8)
         return XH_NEXT_FAIL;
     if (a->redirected)
         from_original(v);
-    v->delay_ms = xh_backoff_ms(t->pauses, a->dice);
+    v->delay_ms = xh_backoff_ms(waits && t->pauses > retries ? retries : t->pauses, a->dice);
     if (v->delay_ms < at_least_ms)
         v->delay_ms = at_least_ms;
     v->retries++;
@@ -91,8 +93,8 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
 
 /* A server, or what is before it, has refused |a|'s request or the connection for it. If it has served others of this
  * process since it began to, as it last did at |served_ns|, the row begins anew, as that is no word on the file. The
- * pauses go on to grow. */
-static void wait_in_turn(const struct xh_attempt *a, struct xh_verdict *v, uint64_t served_ns)
+ * pauses go on to grow. Returns 1 then. */
+static int wait_in_turn(const struct xh_attempt *a, struct xh_verdict *v, uint64_t served_ns)
 {
     struct xh_tries *t = &v->tries;
     int serves = t->refused_since_ns && served_ns > t->refused_since_ns;
@@ -100,6 +102,7 @@ static void wait_in_turn(const struct xh_attempt *a, struct xh_verdict *v, uint6
         t->failures = 0;
     if (serves || !t->refused_since_ns)
         t->refused_since_ns = a->now_ns;
+    return serves;
 }
 
 /* Sent again at once, in another way. */
@@ -656,15 +659,13 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     return is_transient(status) ? judge_passing(a, v, after_ms) : judge_last(a, v);
 }
 
-/* 1 when a connection of |a|'s own could not be made, or was of no use, where there are others to the server: it, or a
- * firewall, may take no more of us. */
+/* 1 when a connection of |a|'s own could not be made, or was of no use. */
 static int lacks_connection(const struct xh_attempt *a)
 {
     enum xh_net net = a->out->net;
-    int none = (net >= XH_NET_NAME && net <= XH_NET_CONNECT_TIMEOUT) || net == XH_NET_HANDSHAKE ||
-               (net == XH_NET_UNTRUSTED && a->out->no_cas) ||
-               (net == XH_NET_BROKEN && a->x->reply.status == 0 && a->x->opened > 0);
-    return none && a->sockets > 0;
+    return (net >= XH_NET_NAME && net <= XH_NET_CONNECT_TIMEOUT) || net == XH_NET_HANDSHAKE || net == XH_NET_PROXY ||
+           (net == XH_NET_UNTRUSTED && a->out->no_cas) ||
+           (net == XH_NET_BROKEN && a->x->reply.status == 0 && a->x->opened > 0);
 }
 
 /* The network failed before the reply was whole. */
@@ -672,9 +673,13 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
 {
     const struct xh_exchange *x = a->x;
     unsigned retries = retries_of(a);
-    unsigned few = a->stranger && retries > 2 ? 2 : retries; /* what worked before will most likely work again */
     char buf[XH_TLS_ADVICE_BYTES];
     const char *advice = xh_tls_advice(a->out->text, a->now_s, buf);
+    /* The file was there: its server is being started anew, or this machine changes its network. It is waited for as
+     * long as one that is silent, by those that somebody waits for. */
+    v->waits = lacks_connection(a) && (a->opened || (x->probe && x->probe->again)) && !a->hasty && !a->speculative;
+    /* What worked before will most likely work again. */
+    unsigned few = a->stranger && retries > 2 && !v->waits ? 2 : retries;
     if (a->stands) { /* a server does not wait for ever, and nobody wants more now */
         v->drops_redirect = a->redirected; /* it may have expired when more is wanted */
         v->tries.hops = 0;
@@ -699,8 +704,9 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     }
     if (a->out->net == XH_NET_PROXY)
         return xh_proxy_refused(x->proxy, x->url, a->out->proxy_status, &v->err) ? XH_NEXT_FAIL : later(a, v, few, 0);
-    if (lacks_connection(a))
-        wait_in_turn(a, v, a->heard_ns);
+    /* Where there are others to the server, it, or a firewall, may take no more of us. */
+    if (lacks_connection(a) && a->sockets > 0 && wait_in_turn(a, v, a->heard_ns))
+        v->waits = 0; /* it is there */
     xh_sentence_net(a, advice, &v->err);
     switch (a->out->net) {
     case XH_NET_NAME: return later(a, v, few, 0);

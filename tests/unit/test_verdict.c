@@ -927,6 +927,7 @@ Test(verdict, a_network_that_fails_is_tried_again_as_often_as_it_pays, .init = f
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         fresh();
         a.stranger = 1;
+        a.opened = 0;
         for (unsigned n = 0; n <= cases[i].tries; n++) {
             ask(1, first, "");
             cr_expect_eq(judge(cases[i].net), n < cases[i].tries ? XH_NEXT_LATER : XH_NEXT_FAIL, "%zu, %u", i, n);
@@ -1006,6 +1007,43 @@ Test(verdict, behind_refusals_beside_others_a_failure_is_the_first_of_its_row, .
             cr_expect(n == 5 || v.delay_ms <= 100u << n);
         }
     }
+}
+
+/* The server of an open file is started anew, or this machine changes its network: connections fail at once for
+ * seconds. */
+Test(verdict, a_server_that_was_there_is_waited_for_as_long_as_one_that_is_silent, .init = fresh, .fini = over)
+{
+    static const enum xh_net none[] = {XH_NET_NAME, XH_NET_CONNECT, XH_NET_HANDSHAKE, XH_NET_BROKEN};
+    static const struct {
+        unsigned retries;
+        int stranger, hasty, speculative;
+        unsigned tries; /* a second apart, with a time-out of 30 s */
+    } cases[] = {{5, 0, 0, 0, 30}, {1, 0, 0, 0, 8 + 8}, {0, 0, 0, 0, 0},
+                 {5, 1, 0, 0, 2},  {5, 0, 1, 0, 1},     {5, 0, 0, 1, 5}};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+            fresh();
+            options.stall_timeout_ms = 30000;
+            options.retries = cases[k].retries;
+            a.opened = !cases[k].stranger;
+            a.stranger = cases[k].stranger;
+            a.hasty = cases[k].hasty;
+            a.speculative = cases[k].speculative;
+            unsigned most = none[i] == XH_NET_CONNECT || none[i] == XH_NET_BROKEN ? 5 : 2, n = tries_of(none[i], 1, 0);
+            cr_expect_eq(n, a.stranger ? most : cases[k].tries, "%zu, %zu: %u", i, k, n);
+        }
+    fresh();
+    options.stall_timeout_ms = 30000;
+    for (unsigned n = 0; n < 20; n++) {
+        ask(1, first, "");
+        cr_expect_eq(judge(XH_NET_CONNECT), XH_NEXT_LATER);
+        cr_expect_leq(v.delay_ms, 1600, "it is noticed soon when it is back: %llu", (unsigned long long)v.delay_ms);
+    }
+    ask(1, first, "");
+    x.fresh = XH_PROGRESS_BYTES; /* it was back */
+    judge(XH_NET_BROKEN);
+    cr_expect_eq(tries_of(XH_NET_CONNECT, 1, 0), 27, "and is waited for anew, within the bound of all attempts: %u",
+                 v.tries.repeats);
 }
 
 /* So they are where a process has as many files open as it may, or while a system's file of CAs is being replaced. */
