@@ -73,10 +73,11 @@ static int is_stream(const struct xh_request *r)
     return r->job->transfer && r->job->transfer->full;
 }
 
-/* A stream that waits for a connection, as long as no reader waits for it. */
+/* A stream that waits for a connection that is there, as long as no reader waits for it, and it was not given up on
+ * one. */
 static int is_patient(const struct xh_request *r)
 {
-    return is_stream(r) && r->job->transfer->patient && r->job->speculative;
+    return is_stream(r) && r->job->transfer->patient && r->job->speculative && r->stuck == XH_STUCK_NEVER;
 }
 
 /* Any other stream: it is opened for at once. */
@@ -120,10 +121,10 @@ int xh_endpoint_queue(struct xh_request *r, enum xh_place place)
     count_waiting(e);
     e->waiting += !is_stream(r);
     int waits = is_guess(r) || is_patient(r);
-    r->waits_ns = waits ? 0 : xh_now_ns();
     struct xh_ring *fresh = waits ? &e->speculative : &e->demand;
     /* One that waits for a connection that is there has to do so behind all others: it may wait for long. */
     r->again = place == XH_PLACE_AGAIN && !is_patient(r);
+    r->waits_ns = waits && !r->again ? 0 : xh_now_ns(); /* demand waits behind what is sent again, guess or not */
     if (r->again)
         xh_ring_put_last(&e->again, &r->link);
     else if (place == XH_PLACE_LAST)
@@ -403,11 +404,20 @@ static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_re
     return is_stream(last) ? r : last;
 }
 
+/* 1 when |r| was given up on its connection, and is sent again: those that are there, idle ones too, may be as dead. */
+static int is_given_up(const struct xh_request *r)
+{
+    return r->again && r->stuck != XH_STUCK_NEVER;
+}
+
 static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
     struct xh_load load = load_of(e);
     struct xh_asked asked = asked_of(r);
-    return xh_control_has_to_wait(&load, &asked, most_for(e, r), xh_origin_object_connections(r->job->origin));
+    unsigned share = xh_origin_object_connections(r->job->origin);
+    /* It had its place, and what has the others may end by its time-out alone. */
+    unsigned most = is_given_up(r) ? share : most_for(e, r);
+    return xh_control_has_to_wait(&load, &asked, most, share);
 }
 
 /* Where |r| has to wait for nothing but the connections of streams, one that stands still makes way, if that is sooner.
@@ -462,7 +472,7 @@ static unsigned wants_fresh(const struct xh_endpoint *e, const struct xh_request
     struct xh_load load = load_of(e);
     struct xh_asked asked = asked_of(r);
     unsigned most = xh_origin_object_connections(r->job->origin); /* idle ones count too */
-    return load.sockets < most && (unsigned)xh_control_opens_own(&e->link, &load, &asked);
+    return load.sockets < most && (is_given_up(r) || xh_control_opens_own(&e->link, &load, &asked));
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)
@@ -541,6 +551,13 @@ int xh_endpoint_hedge(struct xh_request *r)
 void xh_endpoint_doubt(struct xh_endpoint *e, uint64_t since_ns)
 {
     e->doubt_ns = since_ns > e->doubt_ns ? since_ns : e->doubt_ns;
+}
+
+void xh_endpoint_stuck_is_over(const struct xh_request *r)
+{
+    struct xh_endpoint *e = xh_endpoint_find(xh_request_url(r)->server);
+    if (e)
+        e->peers.anew_ns = 0;
 }
 
 uint64_t xh_endpoints_look(uint64_t now)

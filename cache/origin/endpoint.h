@@ -101,6 +101,10 @@ int xh_endpoint_hedge(struct xh_request *r);
  * Lock held. */
 void xh_endpoint_doubt(struct xh_endpoint *e, uint64_t since_ns);
 
+/* |r|, which was given up as it was stuck, is over, whether it was brought or not: another one may be given up. Lock
+ * held. */
+void xh_endpoint_stuck_is_over(const struct xh_request *r);
+
 /* A RUNNING |r| has finished its exchange |x|. Lock held. */
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x);
 

@@ -41,6 +41,8 @@ int xh_job_queue(struct xh_job *j)
 void xh_job_retire(struct xh_request *r, struct xh_thread *t)
 {
     struct xh_job *j = r->job;
+    if (r->stuck != XH_STUCK_NEVER)
+        xh_endpoint_stuck_is_over(r);
     xh_request_enter(r, XH_REQ_OVER);
     xh_ring_take(&r->in_job);
     if (r->leads) /* another one logs in */

@@ -24,7 +24,8 @@ import harness  # noqa: E402
 
 WAN = str(harness.TOP / "perf" / "wan")
 RTT_MS, RATE_MBIT = 20, 100
-SERVER, NOBODY = "10.77.0.1", "10.77.0.9"    # packets to the latter end in the server's namespace
+SERVER, CLIENT, ANOTHER = "10.77.0.1", "10.77.0.2", "10.77.0.3"
+NOBODY = "10.77.0.9"    # packets to it end in the server's namespace
 HASTY = {"stall_timeout_ms": 1000, "connect_timeout_ms": 1000, "retries": 1}
 END_S = 5    # of a process whose last read is over
 NO_NAME, NO_CONNECTION, NO_ANSWER, NO_BYTE = (
@@ -109,20 +110,25 @@ def silent_names(lab):
           before=("unshare", "--mount", "sh", "-c", f"mount --bind {file} /etc/resolv.conf && exec \"$@\"", "sh"))
 
 
-def dead_for(lab, dead_s, options):
-    """Two readers on a link that dies before they go on, and comes back: {kind: (whether it waited for that, how it
-    ended)}. The link is slow, so that not all was fetched ahead."""
+def address(verb, ip):
+    subprocess.run(["ip", "addr", verb, ip, "peer", SERVER, "dev", "wan0"], check=True)
+
+
+def dead_for(lab, dead_s, options, dies=lambda: wan("set", RTT_MS, RATE_MBIT, 100), lives=lambda: None):
+    """Two readers on a link that |dies| before they go on, and |lives| again: {kind: (whether it waited for that, how
+    it ended)}. The link is slow, so that not all was fetched ahead."""
     wan("set", RTT_MS, RATE_MBIT)
     bounds = {"ahead": {"readahead_bytes": 1 << 20}, "stream": {"stream_bytes": 1 << 20}}
     readers = {kind: lab.begin(kind, f"{lab.far.base}/ok/{kind}", {**options, **more}) for kind, more in bounds.items()}
     for process in readers.values():
         assert process.stdout.readline() == "now\n"
-    wan("set", RTT_MS, RATE_MBIT, 100)
+    dies()
     for process in readers.values():
         process.stdin.write("\n")
         process.stdin.flush()
     time.sleep(dead_s)
     waits = {kind: not select.select([process.stdout], [], [], 0)[0] for kind, process in readers.items()}
+    lives()
     wan("set", RTT_MS, 0)
     return {kind: (waits[kind], *lab.end(process)) for kind, process in readers.items()}
 
@@ -157,6 +163,14 @@ def inside(program, is_long):
         for kind in ends:
             with tap.claim(f"a link that is dead for 2 s, {kind}: the read goes on with the right bytes"):
                 goes_on(*ends[kind])
+        # Connections fail at once; those that there were are silent for ever.
+        wan("server", "ip", "route", "add", ANOTHER, "dev", "wan0")
+        ends = dead_for(lab, 5, {}, lambda: address("del", CLIENT), lambda: address("add", ANOTHER))
+        for kind in ends:
+            with tap.claim(f"the machine has no address for 5 s, and then another one, {kind}: the read goes on soon"):
+                goes_on(*ends[kind])
+                assert ends[kind][-1] < 25, f"{ends[kind][-1]} s"    # stall_timeout_ms is 30 s
+        subprocess.run(["ip", "route", "add", NOBODY, "dev", "wan0"], check=True)    # it went with the address
         wan("set", RTT_MS, 0, 0, 1300)
         at_once = {
             "a name that does not resolve": (fails, lab, NO_NAME, "http://no-such-host.invalid/x.h5"),

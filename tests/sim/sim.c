@@ -316,6 +316,7 @@ struct bench {
     enum sim_dialect dialect;
     unsigned images, reads, plain, sources, connections; /* connections 0: as by default */
     double dies_s;  /* so many seconds after the beginning all connections die; 0: never */
+    double back_s;  /* and for so long none can be made */
     double pauses_s; /* each reply stands still for so long in its midst; 0: none does */
     unsigned stall; /* of connections and requests, the one whose reply stands still; 0: none */
     uint64_t readahead_bytes; /* likewise */
@@ -451,6 +452,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->server.lies = pause_ns ? pauses : NULL;
     w->server.lie = (struct sim_lie){.fault = SIM_FAULTS}; /* none at connecting */
     w->link.dies_ns = b->dies_s > 0 && !b->plain ? sim_now() + (uint64_t)(b->dies_s * 1e9) : 0;
+    w->link.back_ns = w->link.dies_ns + (uint64_t)(b->back_s * 1e9);
     w->readers = 1;
     sim_net.client_ns_byte = b->client_ns_byte;
     if (is_of_cache(b, w))
@@ -801,6 +803,7 @@ static void usage(void)
            "    [--piece BYTES] [--xrootd] [--images N] [--reads N] [--cpu NS] [--trace]   beside a plain client with 1 to 16 connections\n"
            "sim --workload … --stall N                 the reply to the N-th, connections counted, stands still\n"
            "sim --workload … --dies S              of connections there are after S seconds nothing comes any more\n"
+           "sim --workload … --dies S --back B     and all that are made in the B seconds after that are refused\n"
            "sim --workload … --pauses S            each reply stands still for S seconds in its midst\n"
            "sim --workload … --stalls S                that of each in turn, or each N-th (--every); more\n"
            "    than S seconds more are a failure\n"
@@ -855,7 +858,8 @@ int main(int argc, char **argv)
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'},
         {"again", 1, NULL, 'a' + 256},
         {"readahead-bytes", 1, NULL, 'b' + 256},
-        {"stall", 1, NULL, 'l' + 256}, {"dies", 1, NULL, 'd'}, {"pauses", 1, NULL, 'p' + 256},
+        {"stall", 1, NULL, 'l' + 256}, {"dies", 1, NULL, 'd'}, {"back", 1, NULL, 'b' + 768},
+        {"pauses", 1, NULL, 'p' + 256},
         {"within", 1, NULL, 'W'}, {"stalls", 1, NULL, 'l' + 512},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
@@ -892,6 +896,7 @@ int main(int argc, char **argv)
         case 'W': within = strtod(optarg, NULL); break;
         case 'p' + 256: b.pauses_s = strtod(optarg, NULL); break;
         case 'd': b.dies_s = strtod(optarg, NULL); break;
+        case 'b' + 768: b.back_s = strtod(optarg, NULL); break;
         case 'l' + 256: b.stall = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'l' + 512: stalls = strtod(optarg, NULL); break;
         case 'r': b.rtt_ms = strtod(optarg, NULL); break;

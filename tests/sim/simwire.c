@@ -103,7 +103,7 @@ static void on_there(void *ctx, uint64_t arg)
     if (c->closed)
         return;
     s->met++;
-    if (sim_strikes(s, SIM_F_REFUSED)) {
+    if (sim_strikes(s, SIM_F_REFUSED) || (sim_now() >= s->link->dies_ns && sim_now() < s->link->back_ns)) {
         c->refused = 1;
         arrived(c);
         return;

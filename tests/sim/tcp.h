@@ -27,6 +27,7 @@ struct sim_link {
     enum sim_control control;
     uint64_t dies_ns;     /* of connections that there are by then nothing arrives any more, as where the client's
                            * address has changed; 0: never */
+    uint64_t back_ns;     /* from then until this time none can be made */
     double connection_rate; /* the server sends no faster on each; 0: as it can */
     /* Its state: */
     uint64_t busy_until_ns, last_ns;

@@ -685,6 +685,65 @@ Test(endpoint, what_nobody_waits_for_is_not_opened_for_by_waiting, .init = fresh
     cr_assert_eq(xh_endpoints_look(now), (uint64_t)(2 * e->link.rtt_ns) + 5 * MS);
 }
 
+/* All connections of a client have died, as its address is another one: what was stuck on them is sent again, guesses
+ * too, and those that are still taken for alive would be waited for. */
+Test(endpoint, a_guess_that_is_sent_again_keeps_no_demand_waiting_for_connections_that_are_busy, .init = fresh)
+{
+    known(2, MIB);
+    connections_for(0, 0, 0);
+    struct load *guess = make(1, MIB), *demand = make(0, MIB);
+    cr_assert_eq(xh_endpoint_queue(&guess->r, XH_PLACE_AGAIN), 0);
+    cr_assert_eq(xh_endpoint_queue(&demand->r, XH_PLACE_AGAIN), 0);
+    start();
+    cr_assert_eq(guess->r.state, XH_REQ_QUEUED, "the busy ones are expected to end soon");
+    uint64_t left = xh_endpoints_look(now);
+    cr_assert_eq(left, (uint64_t)(2 * e->link.rtt_ns) + 5 * MS, "it goes before the demand, which would wait for it");
+    now += left;
+    xh_endpoints_look(now);
+    start();
+    cr_assert_eq(guess->r.state, XH_REQ_RUNNING);
+    cr_assert_eq(demand->r.state, XH_REQ_RUNNING);
+}
+
+/* |l| was given up on its connection, and is sent again: it gets a new one once it has waited as long as opening one
+ * takes, though |active| requests run already, and there is an idle connection. */
+static void gets_a_new_connection(struct load *l, unsigned active)
+{
+    e = xh_endpoint_find(url.server);
+    cr_assert_eq(e->active, active);
+    unsigned before = sockets();
+    l->r.stuck = XH_STUCK_ONCE;
+    cr_assert_eq(xh_endpoint_queue(&l->r, XH_PLACE_AGAIN), 0);
+    now += 1 + (uint64_t)xh_link_opening_ns(&e->link);
+    xh_endpoints_look(now);
+    start();
+    cr_assert_eq(l->r.state, XH_REQ_RUNNING);
+    cr_assert(l->r.fresh || sockets() > before, "those that are there may be as dead");
+}
+
+Test(endpoint, what_is_given_up_on_its_connection_gets_a_new_one_though_others_are_busy, .init = fresh)
+{
+    known(2, 1000ull * MIB);
+    e->trial.paying = 2;
+    connections_for(6, MIB, 0);
+    start();
+    unsigned busy = e->active;
+    cr_assert_leq(busy, 3, "no more pay: %u", busy);
+    for (struct load *l = loads; l < loads + MOST; l++)
+        if (l->used && l->r.state == XH_REQ_QUEUED) {
+            xh_endpoint_take(&l->r);
+            l->used = 0;
+        }
+    gets_a_new_connection(make(1, MIB), busy);
+    *xh_endpoint_sockets(e, 0) += 1; /* one idles */
+    gets_a_new_connection(make(0, MIB), busy + 1);
+    struct load *stream = make(1, 100 * MIB);
+    stream->stream = (struct xh_transfer){.full = never_full, .patient = 1};
+    stream->job.transfer = &stream->stream;
+    *xh_endpoint_sockets(e, 0) -= 1;
+    gets_a_new_connection(stream, busy + 2);
+}
+
 Test(endpoint, beside_old_slow_connections_a_new_one_is_opened_for_large_parts, .init = fresh)
 {
     known(2, 100 * MIB);
@@ -934,6 +993,12 @@ Test(endpoint, where_no_connection_is_heard_one_stream_alone_is_given_up, .init 
     cr_assert_gt(stuck(&p, 10, 2000, 1980), 0);
     now += 8000 * MS;
     cr_assert_gt(stuck(&p, 10, 10000, 9980), 0, "nothing has come of that");
+    struct load *given_up = ask(1);
+    uint64_t heard = e->peers.heard_ns;
+    e->peers = p;
+    xh_endpoint_stuck_is_over(&given_up->r);
+    cr_assert_eq(stuck(&e->peers, 10, 10000, 9980), 0, "that has failed: another one is tried");
+    e->peers.heard_ns = heard;
     cr_assert_eq(stuck(&p, 10, 10000, 0), 500 * MS, "now the server is back: the others may go on where they were");
     now += 500 * MS;
     cr_assert_eq(stuck(&p, 10, 10500, 0), 0);
