@@ -160,6 +160,7 @@ struct xh_client *xh_client_new(const struct xh_client_events *events, void *ctx
     if (https)
         xh_libcurl_set_protocols(e, 1);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, h->error);
+    curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, 0L); /* its connections are few, and the name may lead elsewhere */
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, UPLOAD_BUFFER_BYTES);
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_line);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, h);

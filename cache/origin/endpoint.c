@@ -551,6 +551,7 @@ int xh_endpoint_hedge(struct xh_request *r)
 void xh_endpoint_doubt(struct xh_endpoint *e, uint64_t since_ns)
 {
     e->doubt_ns = since_ns > e->doubt_ns ? since_ns : e->doubt_ns;
+    e->lost_ns = since_ns > e->lost_ns ? since_ns : e->lost_ns;
 }
 
 void xh_endpoint_stuck_is_over(const struct xh_request *r)

@@ -48,6 +48,8 @@ struct xh_endpoint {
     struct xh_trial trial;           /* how many connections pay */
     struct xh_peers peers;           /* what stragglers are measured by */
     uint64_t doubt_ns;               /* a reply was stuck since then: what idled by then may be as dead; 0: none was */
+    uint64_t lost_ns;                /* no connection could be made then, or a reply was stuck since then: its name may
+                                      * lead elsewhere by now; 0: never */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
     atomic_ullong heard_ns;          /* when the last of them came; the same */
 };

@@ -82,6 +82,7 @@ struct xh_exchange {
     atomic_ullong *arrived;          /* where the server's body bytes are counted; relaxed, orders nothing */
     atomic_ullong *heard_ns;         /* where it is noted when some came; the same */
     uint64_t doubt_ns;               /* connections that have idled since then, or longer, are not used; 0: any are */
+    uint64_t lost_ns;                /* the server's name is looked up anew, unless it was since then; 0: as ever */
     int whole_seen;                  /* 200 came where parts were asked for: this one is taken */
     int doubled;                     /* another exchange asks for the same, or did; 2: this is the second one */
     struct xh_url *url;     /* where it goes */

@@ -90,6 +90,8 @@ static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
     xh_learn_verdict(x, out, &v);
     xh_count(o->counters, connections, x->opened);
     xh_engine_lock();
+    if ((out->net >= XH_NET_NAME && out->net <= XH_NET_HANDSHAKE) || out->net == XH_NET_UNTRUSTED)
+        e->lost_ns = xh_now_ns();
     xh_endpoint_release(r, x);
     r->exchange = NULL;
     if (!xh_engine_runs() && v.next != XH_NEXT_DONE)
@@ -139,6 +141,7 @@ static void start_bound(struct xh_thread *t)
         x->arrived = &r->endpoint->arrived;
         x->heard_ns = &r->endpoint->heard_ns;
         x->doubt_ns = r->endpoint->doubt_ns;
+        x->lost_ns = r->endpoint->lost_ns;
         atomic_uint *sockets = xh_endpoint_sockets(r->endpoint, t->index);
         x->queued_ns = r->queued_ns;
         if (rest)

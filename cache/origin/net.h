@@ -67,6 +67,7 @@ struct xh_send {
     const char *cookies;         /* libcurl's lines, "" for none yet; NULL: none are sent, and none taken */
     int fresh; /* 1: over a new connection */
     uint64_t idle_s; /* a connection that has idled for longer is closed instead; 0: any may be used */
+    uint64_t name_s; /* what was looked up of a name so long ago, or longer, is looked up anew; 0: as libcurl does */
     uint64_t connect_timeout_ms; /* should the exchange's own deadline fail */
     atomic_uint *sockets; /* how many this wire has open to the server; lives as long as the process; relaxed, a hint */
 };

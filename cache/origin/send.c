@@ -85,6 +85,13 @@ static uint64_t idle_s(const struct xh_exchange *x)
     return x->doubt_ns && since < 2 ? 1 : since ? since - 1 : 0; /* whole seconds, of which libcurl drops the rest */
 }
 
+/* How old (s) may be what is known of the server's name; 0: any age. */
+static uint64_t name_s(const struct xh_exchange *x)
+{
+    uint64_t since = x->lost_ns ? (xh_now_ns() - x->lost_ns) / 1000000000u : 0;
+    return x->lost_ns && since < 1 ? 1 : since;
+}
+
 enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uint *sockets)
 {
     const struct xh_job *j = x->job;
@@ -121,7 +128,7 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
     headers[n] = NULL;
     struct xh_send s = {
         .method = j->ask == XH_ASK_STAT ? "PROPFIND" : NULL, .headers = headers, .sockets = sockets,
-        .fresh = (int)x->request->fresh, .idle_s = idle_s(x)};
+        .fresh = (int)x->request->fresh, .idle_s = idle_s(x), .name_s = name_s(x)};
     xh_caller_send(&o->caller, x->key_spoilt ? NULL : x->token, x->url, &s);
     const struct xh_login *login = x->at_login ? xh_caller_login(&o->caller, x->url) : NULL;
     if (login) {

@@ -25,6 +25,7 @@ import harness  # noqa: E402
 WAN = str(harness.TOP / "perf" / "wan")
 RTT_MS, RATE_MBIT = 20, 100
 SERVER, CLIENT, ANOTHER = "10.77.0.1", "10.77.0.2", "10.77.0.3"
+MOVING = "10.77.0.7"
 NOBODY = "10.77.0.9"    # packets to it end in the server's namespace
 HASTY = {"stall_timeout_ms": 1000, "connect_timeout_ms": 1000, "retries": 1}
 END_S = 5    # of a process whose last read is over
@@ -65,9 +66,10 @@ class Lab:
         self.far = Liar(self.sample, SERVER, before=(WAN, "server"))
         self.far_tls = Liar(self.sample, SERVER, "--tls", str(directory / "tls"), before=(WAN, "server"))
         self.near = Liar(self.sample, "127.0.0.1")
+        self.anywhere = Liar(self.sample, "0.0.0.0", before=(WAN, "server"))
 
     def close(self):
-        for liar in (self.far, self.far_tls, self.near):
+        for liar in (self.far, self.far_tls, self.near, self.anywhere):
             liar.close()
 
     def begin(self, kind, url, options, before=()):
@@ -108,6 +110,38 @@ def silent_names(lab):
     file.write_text(f"nameserver {NOBODY}\n")
     fails(lab, NO_ANSWER, "http://no-such-host.invalid/x.h5",
           before=("unshare", "--mount", "sh", "-c", f"mount --bind {file} /etc/resolv.conf && exec \"$@\"", "sh"))
+
+
+def named(file):
+    """What gives a process |file| for /etc/hosts."""
+    return "unshare", "--mount", "sh", "-c", f"mount --bind {file} /etc/hosts && exec \"$@\"", "sh"
+
+
+def first_of_two(lab):
+    """A name has two addresses, and nobody is at the first one."""
+    file = lab.directory / "two"
+    file.write_text(f"{NOBODY} two.test\n{SERVER} two.test\n")
+    end, text, seconds = lab.end(lab.begin("head", f"http://two.test:{lab.anywhere.facts['port']}/ok/two", HASTY,
+                                           named(file)))
+    assert end == "right", text
+    assert seconds < fault_table.stated_s(HASTY), f"{seconds:.1f} s"
+
+
+def moves(lab):
+    """A server gets another address, and so does its name, while a file is read."""
+    file = lab.directory / "moves"
+    file.write_text(f"{MOVING} moves.test\n")
+    wan("server", "ip", "addr", "add", MOVING, "dev", "lo")
+    reader = lab.begin("ahead", f"http://moves.test:{lab.anywhere.facts['port']}/ok/moves",
+                       {"readahead_bytes": 1 << 20}, named(file))
+    assert reader.stdout.readline() == "now\n"
+    wan("server", "ip", "addr", "del", MOVING, "dev", "lo")
+    file.write_text(f"{SERVER} moves.test\n")
+    reader.stdin.write("\n")
+    reader.stdin.flush()
+    end, text, seconds = lab.end(reader)
+    assert end == "right", text
+    assert seconds < 15, f"{seconds:.1f} s"    # libcurl keeps what it has looked up for 60 s, a connection may take 15
 
 
 def address(verb, ip):
@@ -188,6 +222,12 @@ def inside(program, is_long):
             pause = pool.submit(paused, lab, 4, 30)
         with tap.claim("a server that asks for a pause of 4 s is asked again after 4 s"):
             pause.result()
+        wan("set", RTT_MS, 0)
+        with tap.claim("the first of a name's two addresses is nobody's: the file is read, by the second one"):
+            first_of_two(lab)
+        subprocess.run(["ip", "route", "add", MOVING, "dev", "wan0"], check=True)
+        with tap.claim("a server moves, and its name leads to its new address: the read goes on there soon"):
+            moves(lab)
         for what, end in ends.items():
             with tap.claim(f"{what}: a clear error within the stated time, and the next file is read"):
                 end.result()
