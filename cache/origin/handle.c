@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #ifdef __aarch64__
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -30,7 +32,7 @@
  * 26, three 1.8 and 33, two 1.3 and 43, one 1.0 and 65. */
 #define TLS_BUFFER_BYTES    (2u * (SSL3_RT_HEADER_LENGTH + SSL3_RT_MAX_PLAIN_LENGTH + SSL3_RT_MAX_ENCRYPTED_OVERHEAD))
 #define SHA256_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-#define CA_KEPT_S           86400L /* building the store of authorities is slow */
+#define CA_KEPT_S           86400 /* building the store of authorities is slow */
 
 /* TLS 1.3 suites in the order of their cost here: AES-128 is a quarter cheaper than AES-256 at both
  * ends where the processor has AES, and ChaCha20 is where it has not. All three are as good as
@@ -78,7 +80,6 @@ void xh_handle_dress(void *e)
     curl_easy_setopt(e, CURLOPT_TLS13_CIPHERS, tls13_suites()); /* some TLS libraries know none */
     if (xh_libcurl_has_our_openssl())
         curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
-    xh_libcurl_keep_ca(e, CA_KEPT_S);
     curl_easy_setopt(e, CURLOPT_COOKIEFILE, ""); /* parses cookies. Which are sent, each request says */
 }
 
@@ -228,6 +229,17 @@ static int set_signature(void *e, const struct xh_send *s)
     return bad || (s->region && code != CURLE_OK) ? -1 : 0;
 }
 
+/* For how long (s) curl may keep the store that it has built of the authorities in |file|: since that was changed last.
+ * What it built before is older, so who is named there now is trusted, and nobody else. */
+static long ca_kept_s(const char *file)
+{
+    struct stat st;
+    if (!file || !*file || stat(file, &st) != 0)
+        return CA_KEPT_S;
+    long long s = (long long)time(NULL) - st.st_ctime - 1; /* whole seconds */
+    return s < 0 ? 0 : s < CA_KEPT_S ? (long)s : CA_KEPT_S;
+}
+
 void *xh_handle_set_up(void *e, const struct xh_send *s)
 {
     struct curl_slist *headers = headers_of(s);
@@ -237,6 +249,7 @@ void *xh_handle_set_up(void *e, const struct xh_send *s)
     bad |= curl_easy_setopt(e, CURLOPT_HTTPGET, 1L) != CURLE_OK; /* ends what the last request was */
     bad |= curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, s->method) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_CAINFO, or_null(s->ca_file)) != CURLE_OK;
+    xh_libcurl_keep_ca(e, ca_kept_s(s->ca_file));
     curl_easy_setopt(e, CURLOPT_CAPATH, or_null(s->ca_dir));        /* some TLS libraries know none */
     curl_easy_setopt(e, CURLOPT_PROXY_CAINFO, or_null(s->ca_file)); /* the same */
     curl_easy_setopt(e, CURLOPT_PROXY_CAPATH, or_null(s->ca_dir));

@@ -303,6 +303,53 @@ def time_line(tap, program, server, shadow, directory):
         assert status == 0 and re.search(r"xhdf5: the trace \S+ cannot be written: No such file", err), err
 
 
+RENEWED = """
+import h5py, sys
+for line in sys.stdin:
+    try:
+        with h5py.File(sys.argv[1]) as f:
+            print(f["images"].shape[0] > 0, flush=True)
+    except OSError as e:
+        print(str(e).replace("\\n", " "), flush=True)
+"""
+
+
+def renewed_cas(root, shadow):
+    """A site changes its CA, and the file of CAs of this machine is replaced, while a process runs that has read it."""
+    with tempfile.TemporaryDirectory(prefix="xh-cas-") as d:
+        old, new, bundle = (pathlib.Path(d) / name for name in ("old", "new", "bundle.pem"))
+        for ca in old, new:
+            ca.mkdir()
+            harness.serve().throwaway_ca.make_ca(ca)
+        bundle.write_bytes((old / "ca.pem").read_bytes())
+        with harness.Server("nginx", root, words=["--ca", str(old)]) as server:
+            child = subprocess.Popen([PYTHON, "-c", RENEWED, f"{server.url}/images.h5"],
+                                     env=harness.driver_env(server, shadow, ca_bundle=bundle), stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True)
+
+            def opens():
+                child.stdin.write("\n")
+                child.stdin.flush()
+                return child.stdout.readline().strip()
+            try:
+                assert opens() == "True"
+                server.stop()
+                server.words[1] = str(new)
+                server.start_again()
+                said = opens()
+                assert "certificate was not accepted" in said, said
+                os.replace(shutil.copy(new / "ca.pem", old / "next.pem"), bundle)
+                said = opens()
+                assert said == "True", said
+                server.stop()    # its connections end
+                server.start_again()
+                bundle.write_bytes((old / "ca.pem").read_bytes())
+                said = opens()
+                assert "certificate was not accepted" in said, f"a CA that was taken away is trusted: {said}"
+            finally:
+                child.communicate()
+
+
 def main():
     tap = harness.Tap()
     program = sys.argv[1]
@@ -369,6 +416,9 @@ def main():
                 env = harness.driver_env(server, shadow) | {"OPENBLAS_NUM_THREADS": "1"}
                 status, out, err = harness.run([*argv, f"{server.url}/images.h5"], env)
                 assert status == 0 and "no thread for transfers" in out and "ulimit -u" in out, out + err
+        with tap.claim("a file of CAs that is replaced while a program runs counts from then on: new ones are trusted, "
+                       "and old ones are not"):
+            renewed_cas(d, shadow)
         with harness.Server("xrootd", d) as server:
             c_and_h5py(tap, "xrootd", program, server, shadow)
         for kind in "nginx", "xrootd":
