@@ -161,10 +161,14 @@ def _admit_urls(module: ModuleType) -> None:
 
     @functools.wraps(plain)
     def check(filename: Any, mode: str = "r") -> None:
-        if not (mode == "r" and is_url(filename)):
-            plain(filename, mode)
-        else:
+        if mode != "r" and is_url(filename):
+            raise sys.modules["tables.exceptions"].FileModeError(
+                f"PyTables reads files at URLs, and writes none: open {shown(filename)} with mode 'r' "
+                "(pandas.HDFStore(url, 'r'))")
+        if mode == "r" and is_driver_s(filename):
             _guard_tables()
+        else:
+            plain(filename, mode)
 
     check.xhdf5 = plain  # type: ignore[attr-defined]
     module.check_file_access = check  # type: ignore[attr-defined]

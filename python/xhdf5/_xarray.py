@@ -1,11 +1,13 @@
 """xarray's engine "xhdf5": h5netcdf's, over the driver. xarray finds it by the package's entry point."""
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
+import resource
 from typing import Any
 
-from xarray.backends import H5netcdfBackendEntrypoint
+from xarray.backends import CachingFileManager, H5netcdfBackendEntrypoint, h5netcdf_
 
 from . import _expect, _with_h5py
 from . import open as open_by_driver
@@ -26,6 +28,33 @@ class _Driver(str):
 
 def _driver() -> _Driver:
     return _Driver("xhdf5")
+
+
+def _files_are_scarce() -> bool:
+    """Whether this process has half as many files open as it may (ulimit -n)."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    with contextlib.suppress(OSError):
+        return limit != resource.RLIM_INFINITY and len(os.listdir("/proc/self/fd")) > limit // 2
+    return False
+
+
+def _close_unread() -> None:
+    """From now on of many files that the driver reads those that were not read for long are closed when files are
+    scarce, and opened again when they are read, as xarray does with local files. By itself it keeps open all that have
+    a URL; each takes two of the process's files, so that some five hundred would leave it none."""
+    plain: Any = getattr(h5netcdf_, "PickleableFileManager", None)    # xarray before 2025.9.1 does so for all
+    if plain is None or hasattr(plain, "xhdf5"):
+        return
+
+    def manager(opener: Any, *args: Any, **kwds: Any) -> Any:
+        ours = kwds.get("mode") == "r" and (kwds.get("kwargs") or {}).get("driver") == "xhdf5"
+        return (CachingFileManager if ours and _files_are_scarce() else plain)(opener, *args, **kwds)
+
+    manager.xhdf5 = plain  # type: ignore[attr-defined]
+    setattr(h5netcdf_, "PickleableFileManager", manager)
+
+
+_close_unread()
 
 
 class Xhdf5BackendEntrypoint(H5netcdfBackendEntrypoint):
@@ -64,9 +93,13 @@ _KNOWN = {name for method in (H5netcdfBackendEntrypoint.open_dataset, H5netcdfBa
 
 
 def _refuse_misspelt(kwds: dict[str, Any]) -> None:
-    """What is nearly an option: xarray names its own class for one, and its store's."""
-    for name in kwds:
-        if name not in _KNOWN and name not in OPTIONS and hint(name):
+    """What is nearly an option: xarray names its own class for one, and its store's. And what is h5py's."""
+    import h5py
+    of_h5py = list(inspect.signature(h5py.File.__init__).parameters)[3:]
+    for name in kwds.keys() - _KNOWN - OPTIONS.keys():
+        if name in of_h5py:
+            raise TypeError(f"{name!r} is an option of h5py.File: write driver_kwds={{{name!r}: …}}")
+        if hint(name):
             raise TypeError(f"{name!r} is no option of xarray's engine nor of the driver xhdf5{hint(name)}")
 
 

@@ -64,9 +64,10 @@ def make_more():
 
 
 def pytables():
-    """PyTables reads a URL after enable(), and local files as before."""
+    """PyTables reads a URL after enable(), and local files as before. What it cannot do with a URL is said."""
     import xhdf5
     xhdf5.enable()
+    import h5py
     import tables
     with tables.open_file(f"{SERVER}/table.h5") as there, tables.open_file(f"{DATA}/table.h5") as here:
         assert (there.root.array[:] == here.root.array[:]).all()
@@ -83,6 +84,12 @@ def pytables():
             pass
         else:
             raise AssertionError(name)
+    for mode in "r+", "a", "w":    # it would take the file for one that is not there
+        raises(tables.FileModeError, "mode 'r'", tables.open_file, f"{SERVER}/table.h5", mode)
+    with h5py.File(f"{DATA}/names.h5", "w") as f:
+        f["there"] = h5py.ExternalLink("table.h5", "/array")
+    with tables.open_file(f"{SERVER}/names.h5") as f:
+        raises(tables.HDF5ExtError, f"write {SERVER}/table.h5", f.root.there)
     xhdf5.disable()
     try:
         tables.open_file(f"{SERVER}/table.h5")
@@ -163,6 +170,8 @@ def xarray_engine():
     for way in xarray.open_dataset, xarray.open_datatree, xarray.open_groups:
         raises(TypeError, "did you mean 'connections'", way, f"{SERVER}/climate.nc", engine="xhdf5",
                conections=4)
+        raises(TypeError, "driver_kwds={'rdcc_nbytes'", way, f"{SERVER}/climate.nc", engine="xhdf5",
+               rdcc_nbytes=1 << 20)
     for name, word in ((pathlib.Path(f"{SERVER}/climate.nc"), "pathlib"), (f" {SERVER}/climate.nc", "blank")):
         raises(FileNotFoundError, word, xarray.open_dataset, name, engine="xhdf5")
     with xhdf5.file(f"{SERVER}/climate.nc") as f, open(f"{DATA}/climate.nc", "rb") as g:    # as with h5netcdf
@@ -173,6 +182,24 @@ def xarray_engine():
         here.isel(time=slice(3)).to_netcdf(f, engine="h5netcdf")
     with xarray.open_dataset(f"{WRITE}/made.nc", engine="xhdf5") as there:
         assert there.equals(here.isel(time=slice(3)))
+
+
+def xarray_many():
+    """More files at URLs than the process may have open: xarray closes what was not read for long, and reads it again,
+    as of local files. There is room for others then."""
+    import resource
+
+    import xarray
+    import xhdf5  # noqa: F401
+    here = xarray.open_dataset(f"{DATA}/climate.nc", engine="h5netcdf").tas[5].mean().values
+    resource.setrlimit(resource.RLIMIT_NOFILE, (160, 160))
+    for words in {"engine": "xhdf5"}, {"engine": "h5netcdf", "driver": "xhdf5"}:
+        with xarray.set_options(file_cache_maxsize=10):
+            many = [xarray.open_dataset(f"{SERVER}/climate.nc?n={i}", **words) for i in range(90)]
+            assert os.listdir("/proc/self/fd")
+            assert all(one.tas[5].mean().values == here for one in many)
+        for one in many:
+            one.close()
 
 
 def filters():

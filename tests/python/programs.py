@@ -18,7 +18,8 @@ import venvs  # noqa: E402
 import warm_python  # noqa: E402
 
 subprocess.Popen = warm_python.ORDINARY_POPEN
-OTHERS = ("pytables", "pytables_with_h5py", "xarray_h5netcdf", "xarray_engine", "h5netcdf", "netcdf4", "jupyter",
+OTHERS = ("pytables", "pytables_with_h5py", "xarray_h5netcdf", "xarray_engine", "xarray_many",
+          "h5netcdf", "netcdf4", "jupyter",
           "filters", "pandas", "pynwb", "kerchunk", "virtualizarr", "fsspec", "variables", "datatree", "workers")
 FILTERS = ("bitshuffle", "blosc", "blosc2", "lz4", "zstd", "zfp")
 CHUNKS = 200            # of each file
