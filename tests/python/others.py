@@ -398,7 +398,9 @@ def datatree():
 
 
 def workers():
-    """Dask's workers, started by spawn, that have imported nothing of ours: datasets of the engine, by either way."""
+    """Dask's workers, started by spawn, that have imported nothing of ours: datasets of the engine, by either way.
+    And dask's arrays of h5py's datasets."""
+    import dask.array
     import distributed
     import xarray
     import xhdf5
@@ -420,6 +422,11 @@ def workers():
             with xhdf5.file(f"{SERVER}/climate.nc") as there:     # bytes
                 got = client.submit(lambda f: f.read_at(0, 8), there).result()
                 assert got == b"\x89HDF\r\n\x1a\n", got
+    xhdf5.enable()      # dask opens a dataset's file anew, by its name and nothing else
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        with distributed.Client(cluster), xhdf5.open(f"{SERVER}/climate.nc") as f:
+            there = dask.array.from_array(f["tas"], chunks=(10, 90, 180))
+            assert there.max().compute() == dask.array.from_array(here.tas.values).max().compute()
 
 
 def h5netcdf():

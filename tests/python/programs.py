@@ -2,11 +2,13 @@
 """Programs that read HDF5, from pip, with this build's package at a real nginx: the cases of others.py. Prints TAP.
 
 usage: programs.py H5PY    one of the box's versions. docs/programs.md has the table.
-       programs.py shared  Debian's h5py, PyTables, netCDF4, ncdump and nccopy, which share one libhdf5 as conda's do
+       programs.py shared  Debian's h5py, PyTables, netCDF4, HDF5's tools, ncdump and nccopy, which share one libhdf5 as
+                           conda's do
 """
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -94,6 +96,59 @@ def shared(tap):
                 for words in ("ncdump", "-h", url), ("nccopy", url, f"{data}/other.nc"):
                     status, out, err = run(*words, **driven)
                     assert status and "NetCDF: I/O failure" in err and "xhdf5" not in err, (words, out, err)
+            h5_tools(tap, run, server, data, driven)
+
+
+def h5_tools(tap, run, server, data, driven):
+    """HDF5's command line tools of Debian 13: of a URL they say what they say of the file, but for its name."""
+    import h5py
+    there, here = server.url, data
+    with h5py.File(f"{data}/tree.h5", "w") as f:
+        f["g/x"] = range(1000)
+        f.create_dataset("packed", data=[[i * j for j in range(100)] for i in range(100)], chunks=(10, 10),
+                         compression="gzip")
+        f["soft"], f["linked"] = h5py.SoftLink("/g/x"), h5py.ExternalLink("table.h5", "/array")
+    with h5py.File(f"{data}/block.h5", "w", userblock_size=512) as f:     # as MATLAB's 7.3 have
+        f["x"] = range(1000)
+    with h5py.File(f"{data}/parts%d.h5", "w", driver="family", memb_size=4096) as f:
+        f["x"] = range(4000)
+
+    def both(*words):
+        said = []
+        for place in there, here:
+            status, out, err = run(*(word.replace("{}", place) for word in words), **driven)
+            said.append((status, out.replace(place, "{}"), err.replace(place, "{}")))
+        assert said[0] == said[1] and said[0][0] == 0, (words, *said)
+
+    with tap.claim("h5ls, h5stat and h5dump say of a URL what they say of the file"):
+        for file in "tree", "block", "table":
+            for words in ("h5ls", "-r"), ("h5ls", "-rv"), ("h5stat",), ("h5dump",), ("h5dump", "-B", "-H"):
+                both(*words, f"{{}}/{file}.h5")
+        both("h5ls", "-d", "{}/tree.h5/g/x")
+        both("h5ls", "-rE", "{}/tree.h5")
+    with tap.claim("h5repack and h5copy copy from a URL, h5diff compares it, in either place"):
+        for file in "tree", "table":
+            status, out, err = run("h5repack", "-f", "GZIP=1", f"{there}/{file}.h5", f"{data}/repacked.h5", **driven)
+            assert status == 0 and not err, out + err
+            for words in ([f"{there}/{file}.h5", f"{data}/repacked.h5"], [f"{here}/{file}.h5", f"{there}/{file}.h5"]):
+                status, out, err = run("h5diff", *words, **driven)
+                assert (status, out, err) == (0, "", ""), out + err
+        status, out, err = run("h5copy", "-i", f"{there}/tree.h5", "-o", f"{data}/copied.h5", "-s", "/g", "-d", "/g",
+                               **driven)
+        assert status == 0, out + err
+        status, out, err = run("h5diff", f"{there}/tree.h5", f"{data}/copied.h5", "/g/x", "/g/x", **driven)
+        assert (status, out, err) == (0, "", ""), out + err
+    with tap.claim("h5repack of a file with a user block looks for that on the disk, past HDF5; it says so if asked"):
+        status, out, err = run("h5repack", "--enable-error-stack", f"{there}/block.h5", f"{data}/block2.h5", **driven)
+        assert status and "HDopen failed" in err, out + err
+    with tap.claim("a file in parts of HDF5's family driver is read by h5py with the variables, a % of the URL as %%"):
+        read = "import h5py, sys; print(sum(h5py.File(sys.argv[1], driver='family', memb_size=4096)['x'][:]))"
+        os.mkdir(f"{data}/a b")
+        for part in pathlib.Path(data).glob("parts?.h5"):
+            shutil.copy(part, f"{data}/a b")
+        for url in f"{there}/parts%d.h5", f"{there}/a%%20b/parts%d.h5":
+            got = run("/usr/bin/python3", "-c", read, url, **driven)
+            assert got == (0, f"{sum(range(4000))}\n", ""), got
 
 
 def main():
