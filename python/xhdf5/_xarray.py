@@ -81,10 +81,12 @@ class Xhdf5BackendEntrypoint(H5netcdfBackendEntrypoint):
 def _refuse_mistaken(name: str) -> None:
     """xarray makes an absolute path of what is no URL to it: of what pathlib makes of a URL, or a blank before one.
     The driver says what is wrong with such a name."""
-    start = os.path.join(os.getcwd(), "")
-    given = name[len(start):] if name.startswith(start) else name
-    if is_driver_s(given) and not is_url(given) and not os.path.exists(name):
-        open_by_driver(given)
+    if is_url(name) or os.path.exists(name):
+        return
+    with contextlib.suppress(FileNotFoundError):    # the current directory is no more
+        name = name.removeprefix(os.path.join(os.getcwd(), ""))
+    if is_driver_s(name):
+        open_by_driver(name)
 
 
 _KNOWN = {name for method in (H5netcdfBackendEntrypoint.open_dataset, H5netcdfBackendEntrypoint.open_datatree,

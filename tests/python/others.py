@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import warnings
 
 SERVER, WRITE, DATA = os.environ.get("SERVER"), os.environ.get("WRITE"), os.environ["DATA"]
@@ -182,6 +183,12 @@ def xarray_engine():
         here.isel(time=slice(3)).to_netcdf(f, engine="h5netcdf")
     with xarray.open_dataset(f"{WRITE}/made.nc", engine="xhdf5") as there:
         assert there.equals(here.isel(time=slice(3)))
+    with tempfile.TemporaryDirectory() as gone:     # the current directory is no more
+        os.chdir(gone)
+    for place in SERVER, DATA:
+        assert xarray.open_dataset(f"{place}/climate.nc", engine="xhdf5").equals(here)
+    raises(FileNotFoundError, "none.nc", xarray.open_dataset, f"{DATA}/none.nc", engine="xhdf5")
+    os.chdir("/")
 
 
 def xarray_many():
