@@ -11,7 +11,38 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#define MOVED_UP   32
 #define PART_TRIES 100 /* others may make and remove it meanwhile */
+
+int xh_move_up(int fd)
+{
+    int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, MOVED_UP);
+    if (up < 0)
+        return fd;
+    close(fd);
+    return up;
+}
+
+struct xh_own xh_own(int fd)
+{
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return (struct xh_own){.fd = -1};
+    return (struct xh_own){fd, st.st_dev, st.st_ino};
+}
+
+int xh_own_is_there(const struct xh_own *o)
+{
+    struct stat st;
+    return o->fd >= 0 && fstat(o->fd, &st) == 0 && st.st_ino == o->ino && st.st_dev == o->dev;
+}
+
+void xh_own_close(struct xh_own *o)
+{
+    if (xh_own_is_there(o))
+        close(o->fd);
+    o->fd = -1;
+}
 
 ssize_t xh_read_at(int fd, void *buf, size_t len, uint64_t off)
 {

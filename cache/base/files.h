@@ -22,6 +22,29 @@
         rc_;                                                                      \
     })
 
+/* A descriptor of ours. The program may close it, as daemons do with all that they have open, and its number may then
+ * be that of a file of the program's own. */
+struct xh_own {
+    int fd; /* -1: none */
+    dev_t dev;
+    ino_t ino;
+};
+
+/* Moves |fd|, or -1, to a number of 32 or more. A daemon closes the descriptors that it does not know; the files that
+ * it opens then get low numbers, and must not be taken for ours. The number stays in the kernel's first table (below
+ * 64) if that has room: enlarging it takes some 7 ms in a process with threads. Returns the number, |fd| where there is
+ * no other. */
+int xh_move_up(int fd);
+
+/* Notes which file |fd| is; -1 is allowed. Not for what has no inode of its own: an eventfd, epoll. */
+struct xh_own xh_own(int fd);
+
+/* Returns 1 while |o| is still the file that it was. Another thread may close it right after that. */
+int xh_own_is_there(const struct xh_own *o);
+
+/* Closes |o| if it is still ours, and makes it none. */
+void xh_own_close(struct xh_own *o);
+
 /* Reads [off, off + len) of |fd| as far as the file has it. Returns the number of bytes, or -1 with errno. */
 ssize_t xh_read_at(int fd, void *buf, size_t len, uint64_t off);
 

@@ -73,7 +73,7 @@ unsigned xh_shadow_busy(struct xh_shadow *s)
 {
     static _Atomic uint64_t looked_ns;
     uint64_t now = xh_now_ns(), last = atomic_load_explicit(&looked_ns, memory_order_relaxed);
-    if (s->dirfd >= 0 && now - last >= LOOK_NS &&
+    if (s->dirfd >= 0 && now - last >= LOOK_NS && xh_own_is_there(&s->own_dir) &&
         atomic_compare_exchange_strong_explicit(&looked_ns, &last, now, memory_order_relaxed, memory_order_relaxed))
         atomic_store_explicit(&counted, note_and_count(s->dirfd, now), memory_order_relaxed);
     return xh_shadow_were_busy();

@@ -113,7 +113,8 @@ static void punch(struct sweep *sw, uint64_t first, uint64_t n)
     /* Others see EVICTING before they see the hole. Pairs with xh_page_fence in page.h. */
     atomic_thread_fence(memory_order_seq_cst);
 #endif
-    int full = xh_retry(fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+    int full = !xh_own_is_there(&s->own_file) ||
+               xh_retry(fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                   (off_t)(h->data_off + first * XH_PAGE_BYTES), (off_t)len)) < 0;
     for (uint64_t i = first; i < first + n; i++) {
         uint64_t w = atomic_load_explicit(&s->words[i], memory_order_relaxed);

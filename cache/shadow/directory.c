@@ -185,7 +185,7 @@ int xh_directory_try(const struct xh_options *o, int create, struct xh_unfit *ou
     if (base >= 0)
         close(base);
     if (!out->why)
-        return xh_store_move_up(fd);
+        return xh_move_up(fd);
     if (fd >= 0)
         close(fd);
     return -1;

@@ -191,6 +191,8 @@ static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, st
     struct stat st;
     if (s->private_)
         return make_private_room(s, want_bytes, meta_room_bytes, c);
+    if (!xh_own_is_there(&s->own_dir))
+        return 0;
     struct entries list = list_shadows(s->dirfd, (int)s->head.on_disk);
     freed = drop_unused(s, &list, want_bytes);
     int elsewhere = freed != 0;

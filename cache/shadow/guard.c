@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "base/extent.h"
+#include "base/files.h"
 
 struct xh_guard {
     _Atomic uintptr_t from; /* 0: unused. Release pairs with the handler's acquire. */
@@ -33,7 +34,7 @@ struct xh_guard {
     size_t bytes;          /* constant, as the next: so that the handler never sees a mapping with another one's size */
     struct xh_guard *next;
     /* Written before |from|. */
-    int fd; /* the file, where a page may be written over; else -1 */
+    struct xh_own file; /* where a page may be written over; else none */
     size_t fixed_bytes, unit_bytes; /* the part before that page states and sums begin; what is written over */
 };
 
@@ -45,11 +46,12 @@ static int mend(struct xh_guard *g, size_t at)
     static const char zeros[XH_PAGE_BYTES];
     struct stat st;
     at -= at % g->unit_bytes;
-    if (g->fd < 0 || at < g->fixed_bytes || fstat(g->fd, &st) < 0 || (uint64_t)st.st_size < at + g->unit_bytes ||
+    if (!xh_own_is_there(&g->file) || at < g->fixed_bytes || fstat(g->file.fd, &st) < 0 ||
+        (uint64_t)st.st_size < at + g->unit_bytes ||
         atomic_load_explicit(&g->mended, memory_order_relaxed) == at)
         return 0;
     size_t done = 0;
-    while (done < g->unit_bytes && pwrite(g->fd, zeros, sizeof zeros, (off_t)(at + done)) == (ssize_t)sizeof zeros)
+    while (done < g->unit_bytes && pwrite(g->file.fd, zeros, sizeof zeros, (off_t)(at + done)) == (ssize_t)sizeof zeros)
         done += sizeof zeros;
     /* Behind the zeros, of which several threads may write the same. */
     atomic_store_explicit(&g->mended, at, memory_order_relaxed);
@@ -110,7 +112,7 @@ struct xh_guard *xh_guard_add(void *map, size_t bytes, int fd, size_t fixed_byte
         g->next = first;
         atomic_store_explicit(&guards, g, memory_order_release);
     }
-    g->fd = fd;
+    g->file = xh_own(fd);
     g->fixed_bytes = fixed_bytes;
     g->unit_bytes = unit_bytes;
     atomic_store_explicit(&g->mended, 0, memory_order_relaxed);

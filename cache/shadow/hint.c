@@ -155,7 +155,7 @@ void xh_shadow_hint_forget(const char *url, const struct xh_options *o)
 static int save(struct xh_shadow *s, const char *file, const char *text)
 {
     char buf[FILE_BYTES], temp[XH_NAME_BYTES], sum[SUM_BYTES + 1] = "";
-    if (!xh_shadow_usable(s) || strlen(text) >= XH_HINT_BYTES)
+    if (!xh_shadow_usable(s) || !xh_own_is_there(&s->own_dir) || strlen(text) >= XH_HINT_BYTES)
         return -1;
     if (s->head.on_disk)
         snprintf(sum, sizeof sum, SUM_LINE, sum_of(file, text));

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "base/files.h"
 #include "guard.h"
 #include "layout.h"
 
@@ -22,6 +23,7 @@ struct xh_shadow {
     int visitor; /* 1: opened by xh_shadow_visit */
     uint64_t sums_of; /* |whose| of xh_sum_page. 0 in memory, where no page comes from another file */
     int dirfd; /* -1: private */
+    struct xh_own own_dir; /* it, too; none: so is that */
     uint64_t budget_bytes;
     uint64_t block_words; /* page states in one unit, which is reserved at once */
     uint64_t step_bytes;  /* claimed bytes between two measurements */
@@ -35,6 +37,7 @@ struct xh_shadow {
 
     /* Changed only by a forked child before it has a second thread. */
     int fd; /* -1: no storage */
+    struct xh_own own_file; /* it, too: asked before anything is done to the file that is not only read */
 
     /* Under xh_shadow_lock. */
     struct xh_shadow *next;

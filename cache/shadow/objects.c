@@ -51,7 +51,7 @@ static void after_fork_child(void)
         if (s->fd < 0)
             continue;
         /* Releases the parent's description, which the descriptor and the mapping hold. Number and address stay. */
-        int fd = xh_store_reopen(s);
+        int fd = xh_own_is_there(&s->own_file) ? xh_store_reopen(s) : -1;
         int ours = fd >= 0 && dup3(fd, s->fd, O_CLOEXEC) >= 0 &&
                    mmap(s->map, s->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == s->map;
         if (fd >= 0)
@@ -59,7 +59,7 @@ static void after_fork_child(void)
         if (!ours) {
             xh_guard_drop(s->guard);
             munmap(s->map, s->map_bytes);
-            close(s->fd);
+            xh_own_close(&s->own_file);
             s->fd = -1; /* no storage: every claim is NONE */
             s->map = NULL;
             s->guard = NULL;
@@ -83,6 +83,7 @@ static void watch_process(void)
 static int map_words(struct xh_shadow *s)
 {
     const struct xh_layout_head *h = &s->head;
+    s->own_file = xh_own(s->fd);
     s->block_words = h->unit_bytes / 8;
     uint64_t blocks = (h->pages + s->block_words - 1) / s->block_words;
     s->reserved = calloc(blocks / 64 + 1, sizeof *s->reserved);
@@ -107,10 +108,8 @@ static void drop_storage(struct xh_shadow *s)
     xh_guard_drop(s->guard);
     if (s->map)
         munmap(s->map, s->map_bytes);
-    if (s->fd >= 0)
-        close(s->fd);
-    if (s->dirfd >= 0)
-        close(s->dirfd);
+    xh_own_close(&s->own_file);
+    xh_own_close(&s->own_dir);
     free(s->reserved);
     s->map = NULL;
     s->guard = NULL;
@@ -129,6 +128,7 @@ static void set_budget(struct xh_shadow *s, uint64_t bytes)
 static int make_shared(struct xh_shadow *s, const struct xh_options *o)
 {
     s->dirfd = xh_directory_open(o, 1);
+    s->own_dir = xh_own(s->dirfd);
     if (s->dirfd < 0) {
         s->private_ = XH_PRIVATE_NO_DIR;
         return -1;
@@ -220,7 +220,7 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
     struct xh_shadow *s = calloc(1, sizeof *s);
     if (!s)
         return xh_err_set(err, XH_E_NOMEM, 0, "no memory for the cache of a file");
-    s->fd = s->dirfd = -1;
+    s->fd = s->dirfd = s->own_file.fd = s->own_dir.fd = -1;
     s->refs = 1;
     if (o->shadow)
         xh_directory_path(o, s->dir);
@@ -265,10 +265,11 @@ struct xh_shadow *xh_shadow_visit(struct xh_shadow *near, const char *name)
     } else if ((s = calloc(1, sizeof *s))) {
         s->visitor = 1;
         s->refs = 1;
-        s->fd = -1;
+        s->fd = s->own_file.fd = -1;
         snprintf(s->dir, sizeof s->dir, "%s", near->dir);
         snprintf(s->name, sizeof s->name, "%s", name);
         s->dirfd = fcntl(near->dirfd, F_DUPFD_CLOEXEC, 0);
+        s->own_dir = xh_own(s->dirfd);
         if (xh_store_describe_existing(s, (int)near->head.on_disk) == 0 && xh_store_attach(s) == 0 &&
             map_words(s) == 0) {
             LL_PREPEND(shadows, s);
@@ -288,7 +289,7 @@ void xh_shadow_close(struct xh_shadow *s)
     if (--s->refs == 0) {
         LL_DELETE(shadows, s);
         xh_budget_leave(s);
-        if (!s->private_ && !s->visitor && xh_shadow_usable(s))
+        if (!s->private_ && !s->visitor && xh_shadow_usable(s) && xh_own_is_there(&s->own_file))
             (void)!futimens(s->fd, NULL); /* the time of last use: shadows are dropped in that order */
         drop_storage(s);
         free(s);

@@ -21,6 +21,8 @@
 
 static uint32_t take_slot(struct xh_shadow *s)
 {
+    if (!xh_own_is_there(&s->own_file))
+        return 0;
     unsigned start = (unsigned)getpid() * 2654435761u >> 21; /* 11 bits: spreads the processes over the slots */
     for (unsigned i = 0; i < XH_SLOTS; i++) {
         unsigned slot = (start + i) % XH_SLOTS;

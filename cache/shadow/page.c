@@ -121,7 +121,7 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
 {
     assert(off <= s->head.origin_bytes && len <= s->head.origin_bytes - off);
     assert(off % XH_PAGE_BYTES == 0 && ((off + len) % XH_PAGE_BYTES == 0 || off + len == s->head.origin_bytes));
-    if (!xh_shadow_usable(s))
+    if (!xh_shadow_usable(s) || !xh_own_is_there(&s->own_file))
         return XH_E_NOSPACE;
     const char *from = data;
     int squeezed = 0;

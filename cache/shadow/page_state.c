@@ -22,6 +22,8 @@ int xh_page_reserve(struct xh_shadow *s, uint64_t idx)
     /* Acquire pairs with the release below: another thread's fallocate came before. */
     if (atomic_load_explicit(&s->reserved[block / 64], memory_order_acquire) & bit)
         return 1;
+    if (!xh_own_is_there(&s->own_file))
+        return 0;
     uint64_t unit = s->head.unit_bytes;
     off_t states = (off_t)(s->head.header_bytes + block * unit), sums = (off_t)(s->head.sums_off + block * unit);
     if (xh_retry(fallocate(s->fd, 0, states, (off_t)unit)) < 0 ||

@@ -67,15 +67,6 @@ void xh_store_temp_name(char name[XH_NAME_BYTES])
     snprintf(name, XH_NAME_BYTES, "t-%016llx%016llx", (unsigned long long)r[0], (unsigned long long)r[1]);
 }
 
-int xh_store_move_up(int fd)
-{
-    int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 48);
-    if (up < 0)
-        return fd;
-    close(fd);
-    return up;
-}
-
 /* ---- locks ------------------------------------------------------------------------------- */
 
 int xh_store_lock(int fd, short type, uint64_t at)
@@ -218,7 +209,7 @@ int xh_store_private(struct xh_shadow *s)
         close(fd);
         return -1;
     }
-    s->fd = xh_store_move_up(fd);
+    s->fd = xh_move_up(fd);
     return 0;
 }
 
@@ -256,7 +247,7 @@ static enum attached open_existing(struct xh_shadow *s)
         goto out;
     if (!s->visitor)
         (void)!futimens(fd, NULL); /* the time of last use: shadows are dropped in that order */
-    s->fd = xh_store_move_up(fd);
+    s->fd = xh_move_up(fd);
     return GOOD;
 out:
     close(fd);
@@ -298,7 +289,7 @@ static enum attached create_new(struct xh_shadow *s)
     if (xh_store_lock(fd, F_RDLCK, XH_LOCK_OPEN) != 0 || fchmod(fd, 0600) < 0 || fill_new(fd, &s->head) < 0)
         goto out;
     if (rename_new(s->dirfd, temp, s->name) == 0) {
-        s->fd = xh_store_move_up(fd);
+        s->fd = xh_move_up(fd);
         return GOOD;
     }
     rc = errno == EEXIST ? AGAIN : FAILED;

@@ -35,11 +35,6 @@ int xh_store_private(struct xh_shadow *s);
  * Returns a descriptor or -1. */
 int xh_store_reopen(const struct xh_shadow *s);
 
-/* Moves |fd| to a high number. A daemon may close descriptors that it does not know. The files that it opens then
- * get low numbers, and must not be read and written in place of the shadow. The number stays in the kernel's first
- * table of descriptors (below 64): enlarging the table takes some 7 ms in a process with threads. */
-int xh_store_move_up(int fd);
-
 /* Sets one lock with fcntl. |type| is F_RDLCK, F_WRLCK or F_UNLCK. Returns 0 when that is done, 1 when another
  * process has the lock, -1 on an error. Does not block. */
 int xh_store_lock(int fd, short type, uint64_t at);

@@ -1089,12 +1089,24 @@ static int with_descriptors_closed(void)
     char path[200], byte;
     int bad = put(s, 1, 0) != XH_CLAIM_MINE || close_range(3, ~0u, 0) != 0, fd = -1;
     snprintf(path, sizeof path, "%s/users-file", dir);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 100; i++) /* they get the shadow's numbers, too */
         fd = open(path, O_CREAT | O_RDWR, 0600);
     xh_shadow_claim(s, 2, 0, NULL);
+    xh_shadow_claim(s, 99, 0, NULL);
     bad |= fill_page(s, 2) != XH_E_NOSPACE || xh_shadow_read(s, PAGE, &byte, 1) != 0;
-    bad |= lseek(fd, 0, SEEK_END) != 0;
+    xh_shadow_hint_save(s, "a hint");
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 3; i < fd; i++)
+            bad |= lseek(i, 0, SEEK_END) != 0;
+        _exit(bad);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    bad |= status != 0 || lseek(fd, 0, SEEK_END) != 0;
     xh_shadow_close(s);
+    for (int i = 3; i <= fd; i++)
+        bad |= fcntl(i, F_GETFD) < 0;
     return bad;
 }
 
