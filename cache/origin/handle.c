@@ -21,6 +21,7 @@
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 
+#include "base/files.h"
 #include "base/wipe.h"
 #include "libcurl.h"
 #include "proxy.h"
@@ -303,7 +304,7 @@ int xh_handle_socket(int family, int type, int protocol)
 {
     int fd = socket(family, type | SOCK_CLOEXEC, protocol);
     too_many_files = fd < 0 && (errno == EMFILE || errno == ENFILE);
-    return fd;
+    return xh_move_up(fd);
 }
 
 enum xh_net xh_handle_net(int code)

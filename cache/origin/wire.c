@@ -5,22 +5,30 @@
  * parent's sockets open, and an epoll would go on reporting those that the parent closed.
  *
  * Invariants: a lane is in |running| while its easy handle is in the multi, else in |idle|;
- * over is called once for each successful start, after the handle has left the multi;
- * curl ends no exchange for taking long: that is the exchange's business. */
+ * over is called once for each successful start, after the handle has left the multi, or the multi was forsaken;
+ * curl ends no exchange for taking long: that is the exchange's business.
+ *
+ * A thread without sockets to watch waits on a condition; else poll() has a socket to wake it by, the bell. A program
+ * may close all descriptors that it does not know, ours among them, and use their numbers. That is seen by the bell,
+ * whenever a wait ends. Then nothing that curl has is touched any more: it would write the farewell of TLS into what
+ * has these numbers now, and close that. Its multi is forsaken, and what was under way is asked for anew. What is not
+ * seen: single descriptors that the program closes; and what it does while curl moves what has come, so that curl may
+ * read from a socket of the program's that has such a number. So ours have high ones. */
 #include "wire.h"
 
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <curl/curl.h>
 
+#include "base/files.h"
 #include "base/now.h"
 #include "base/table.h"
+#include "base/waits.h"
 #include "base/wipe.h"
 #include "cookies.h"
 #include "handle.h"
@@ -35,6 +43,7 @@
  * eighth more, three have their turn within ours. */
 #define SPARE_PART 8
 #define SOCKETS_A_LANE       4 /* an address of each family that is tried, the resolver's, one that is closing */
+#define WATCH_MOST_MS        1000u /* poll() may wait for a stranger in place of the bell, or there is none */
 
 struct xh_lane {
     struct xh_ring link;
@@ -53,14 +62,27 @@ struct xh_lane {
     char error[CURL_ERROR_SIZE];
 };
 
+/* A socket that is open. */
+struct own_socket {
+    struct xh_own own;
+    atomic_uint *count; /* as in struct xh_send */
+};
+
 struct xh_wire {
-    CURLM *multi;
+    CURLM *multi; /* NULL: there was no memory, and nothing can be started */
     const struct xh_wire_events *events;
     struct xh_ring running, idle;
-    struct pollfd *waits; /* what is waited for, |waited| of them in room for |room|; the first is |wakeup| */
+    struct xh_ring forsaken; /* lanes in a multi that was forsaken: only so that they are not taken for lost memory */
+    struct pollfd *waits; /* what is waited for, |waited| of them in room for |room|; the first is the bell */
     size_t waited, room;
+    struct own_socket *sockets; /* curl's but for the resolver's, |nsockets| of them */
+    size_t nsockets, sockets_room;
     unsigned lanes;
-    int wakeup;      /* an eventfd */
+    pthread_mutex_t lock; /* guards what follows; the thread alone changes |bell|, and may read it without */
+    pthread_cond_t woken;
+    int rung;              /* somebody has called xh_wire_wake */
+    int watches;           /* the thread is in poll() */
+    struct xh_own bell[2]; /* what is sent to the second ends a poll() of the first; none: none was wanted yet */
     uint64_t due_ns; /* when curl wants to be called in any case; UINT64_MAX: never */
 };
 
@@ -124,36 +146,48 @@ static int on_timer(CURLM *multi, long ms, void *ctx)
     return 0;
 }
 
-static void wire_free(struct xh_wire *w)
+/* A pair of sockets: each has an inode of its own, as eventfds have not, and what is sent to a file fails. Without one
+ * there is none. Lock held. */
+static void hang_bell(struct xh_wire *w)
 {
-    if (w->wakeup >= 0)
-        close(w->wakeup);
-    free(w->waits);
-    free(w);
+    int fd[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd) != 0)
+        return;
+    w->bell[0] = xh_own(xh_move_up(fd[0]));
+    w->bell[1] = xh_own(xh_move_up(fd[1]));
+    w->waits[0].fd = w->bell[0].fd;
+}
+
+static CURLM *multi_new(struct xh_wire *w)
+{
+    CURLM *m = curl_multi_init();
+    curl_multi_setopt(m, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);
+    curl_multi_setopt(m, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
+    curl_multi_setopt(m, CURLMOPT_SOCKETFUNCTION, on_waits);
+    curl_multi_setopt(m, CURLMOPT_SOCKETDATA, w);
+    curl_multi_setopt(m, CURLMOPT_TIMERFUNCTION, on_timer);
+    curl_multi_setopt(m, CURLMOPT_TIMERDATA, w);
+    return m;
 }
 
 struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
 {
     struct xh_wire *w = calloc(1, sizeof *w);
-    if (!w)
+    if (!w || xh_grow(w->waits, w->room, 1) || !(w->multi = multi_new(w))) {
+        free(w ? w->waits : NULL);
+        free(w);
         return NULL;
+    }
     w->events = events;
     w->due_ns = UINT64_MAX;
     xh_ring_init(&w->running);
     xh_ring_init(&w->idle);
-    w->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (w->wakeup < 0 || xh_grow(w->waits, w->room, 1) || !(w->multi = curl_multi_init())) {
-        wire_free(w);
-        return NULL;
-    }
-    w->waits[0] = (struct pollfd){.fd = w->wakeup, .events = POLLIN};
+    xh_ring_init(&w->forsaken);
+    pthread_mutex_init(&w->lock, NULL);
+    xh_cond_init(&w->woken);
+    w->bell[0].fd = w->bell[1].fd = -1;
+    w->waits[0] = (struct pollfd){.fd = -1, .events = POLLIN};
     w->waited = 1;
-    curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS_MAX);
-    curl_multi_setopt(w->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
-    curl_multi_setopt(w->multi, CURLMOPT_SOCKETFUNCTION, on_waits);
-    curl_multi_setopt(w->multi, CURLMOPT_SOCKETDATA, w);
-    curl_multi_setopt(w->multi, CURLMOPT_TIMERFUNCTION, on_timer);
-    curl_multi_setopt(w->multi, CURLMOPT_TIMERDATA, w);
     return w;
 }
 
@@ -197,24 +231,53 @@ static size_t on_body(char *p, size_t size, size_t n, void *ctx)
     return 0;
 }
 
+/* Where |fd| is among the open ones, or would be. */
+static size_t place_of(const struct xh_wire *w, int fd)
+{
+    size_t i = 0;
+    while (i < w->nsockets && w->sockets[i].own.fd != fd)
+        i++;
+    return i;
+}
+
+static void forget_socket(struct xh_wire *w, size_t i)
+{
+    atomic_fetch_sub_explicit(w->sockets[i].count, 1, memory_order_relaxed);
+    w->sockets[i] = w->sockets[--w->nsockets];
+}
+
 static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *a)
 {
     struct xh_lane *l = ctx;
+    struct xh_wire *w = l->wire;
     int near = l->foreign && xh_handle_is_near(&a->addr);
     l->cut = near && !l->asked ? XH_NET_NEAR : XH_NET_OK; /* another address may still be good */
     l->asked |= !near;
     int fd = near ? -1 : xh_handle_socket(a->family, a->socktype, a->protocol);
     if (fd < 0)
         return CURL_SOCKET_BAD;
+    size_t before = place_of(w, fd);
+    if (before < w->nsockets) /* the program has closed that one */
+        forget_socket(w, before);
+    if (xh_grow(w->sockets, w->sockets_room, w->nsockets + 1)) {
+        close(fd);
+        return CURL_SOCKET_BAD;
+    }
+    w->sockets[w->nsockets++] = (struct own_socket){xh_own(fd), l->sockets};
     atomic_fetch_add_explicit(l->sockets, 1, memory_order_relaxed);
     return fd;
 }
 
-/* |ctx| was given with the request that opened the connection, and outlives it. */
 static int on_close(void *ctx, curl_socket_t fd)
 {
-    atomic_fetch_sub_explicit((atomic_uint *)ctx, 1, memory_order_relaxed);
-    return close(fd);
+    struct xh_wire *w = ctx;
+    size_t i = place_of(w, fd);
+    if (i == w->nsockets)
+        return 0;
+    struct xh_own own = w->sockets[i].own;
+    forget_socket(w, i);
+    xh_own_close(&own);
+    return 0;
 }
 
 /* ---- lanes */
@@ -245,6 +308,7 @@ static struct xh_lane *lane_new(struct xh_wire *w)
     curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_socket);
     curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, l);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, w);
     return l;
 }
 
@@ -290,7 +354,6 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     curl_easy_setopt(e, CURLOPT_MAXAGE_CONN, s->idle_s && s->idle_s < IDLE_S ? (long)s->idle_s : (long)IDLE_S);
     curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, s->name_s && s->name_s < NAME_S ? (long)s->name_s : (long)NAME_S);
     xh_libcurl_leave_resolver(e, 0);
-    curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, s->sockets);
     if (curl_multi_add_handle(w->multi, e) != CURLM_OK) {
         lane_rest(l);
         return NULL;
@@ -336,6 +399,36 @@ void xh_wire_resume(struct xh_lane *l)
         return;
     l->paused = 0;
     curl_easy_pause(l->easy, CURLPAUSE_CONT);
+}
+
+/* The program has closed descriptors of ours: begins anew, without them. */
+static void forsake(struct xh_wire *w)
+{
+    struct xh_outcome out = {.net = XH_NET_BROKEN, .text = "the program has closed the driver's file descriptors"};
+    struct xh_ring lost, *first;
+    pthread_mutex_lock(&w->lock);
+    xh_own_close(&w->bell[0]);
+    xh_own_close(&w->bell[1]);
+    pthread_mutex_unlock(&w->lock);
+    w->waits[0].fd = -1;
+    w->waited = 1;
+    w->due_ns = UINT64_MAX;
+    while (w->nsockets) {
+        xh_own_close(&w->sockets[0].own);
+        forget_socket(w, 0);
+    }
+    w->multi = multi_new(w);
+    xh_ring_init(&lost);
+    xh_ring_move_all(&lost, &w->running);
+    while ((first = xh_ring_take_first(&lost)) != NULL) {
+        struct xh_lane *l = xh_ring_of(first, struct xh_lane, link);
+        struct xh_exchange *x = l->x;
+        xh_handle_rest(l->easy, l->headers);
+        xh_wipe(l->cookies);
+        xh_ring_put_last(&w->forsaken, &l->link);
+        w->lanes--;
+        w->events->over(x, &out);
+    }
 }
 
 static void look_after(struct xh_wire *w)
@@ -388,24 +481,58 @@ void xh_wire_perform(struct xh_wire *w)
     look_after(w);
 }
 
+/* Waits for |due_ns| or xh_wire_wake, as there is nothing else to wait for. */
+static void rest(struct xh_wire *w, uint64_t due_ns)
+{
+    pthread_mutex_lock(&w->lock);
+    while (!w->rung && xh_cond_wait_until(&w->woken, &w->lock, due_ns))
+        ;
+    w->rung = 0;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Waits for |ms|, xh_wire_wake or the sockets that curl waits for. */
+static void watch(struct xh_wire *w, uint64_t ms)
+{
+    char rings[8];
+    pthread_mutex_lock(&w->lock);
+    if (w->bell[0].fd < 0)
+        hang_bell(w);
+    ms = w->rung ? 0 : ms < WATCH_MOST_MS ? ms : WATCH_MOST_MS;
+    w->watches = 1;
+    pthread_mutex_unlock(&w->lock);
+    poll(w->waits, (nfds_t)w->waited, (int)ms);
+    pthread_mutex_lock(&w->lock);
+    w->watches = w->rung = 0;
+    pthread_mutex_unlock(&w->lock);
+    if (w->waits[0].revents && xh_own_is_there(&w->bell[0]))
+        (void)!recv(w->bell[0].fd, rings, sizeof rings, 0);
+}
+
 void xh_wire_poll(struct xh_wire *w, int timeout_ms)
 {
-    uint64_t now = xh_now_ns(), due = w->due_ns;
+    uint64_t now = xh_now_ns(), due = now + (uint64_t)timeout_ms * 1000000u;
+    due = w->due_ns < due ? w->due_ns : due;
     for (struct xh_ring *p = w->running.next; p != &w->running; p = p->next) {
         enum xh_net why;
         uint64_t end = w->events->deadline(xh_ring_of(p, struct xh_lane, link)->x, &why);
         due = end < due ? end : due;
     }
-    uint64_t ms = due > now ? (due - now + 999999u) / 1000000u : 0;
-    poll(w->waits, (nfds_t)w->waited, ms < (uint64_t)timeout_ms ? (int)ms : timeout_ms);
-    if (w->waits[0].revents) {
-        uint64_t n;
-        (void)!read(w->wakeup, &n, sizeof n);
-    }
+    if (w->waited == 1)
+        rest(w, due);
+    else
+        watch(w, due > now ? (due - now + 999999u) / 1000000u : 0);
+    if (w->bell[0].fd >= 0 && !xh_own_is_there(&w->bell[0]))
+        forsake(w);
 }
 
 void xh_wire_wake(struct xh_wire *w)
 {
-    uint64_t one = 1;
-    (void)!write(w->wakeup, &one, sizeof one);
+    pthread_mutex_lock(&w->lock);
+    if (!w->rung && w->watches && xh_own_is_there(&w->bell[1]))
+        (void)send(w->bell[1].fd, "", 1, MSG_NOSIGNAL);
+    if (!w->rung && !w->watches)
+        pthread_cond_signal(&w->woken);
+    w->rung = 1;
+    pthread_mutex_unlock(&w->lock);
 }

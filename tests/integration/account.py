@@ -383,16 +383,52 @@ def main():
                 assert " stats counters " in err, err
             with tap.claim("with too few files left the shadow's directory is not blamed, nor the server or its CA: "
                            "the texts name the limit"):
-                code = ("import h5py, os, resource, sys\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+                code = ("import h5py, os, resource, sys\nh5py.File(sys.argv[3]).close()\n"   # loads the plugin
+                        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
                         "held = []\ntry:\n    while 1: held.append(os.open('/dev/null', 0))\nexcept OSError: pass\n"
                         "for fd in held[:int(sys.argv[2])]: os.close(fd)\n"
                         "try: h5py.File(sys.argv[1])\nexcept OSError as e: print(e)")
-                for left in range(1, 10):
-                    status, out, err = harness.run([PYTHON, "-c", code, f"{server.url}/images.h5", str(left)],
+                for left in range(10):
+                    status, out, err = harness.run([PYTHON, "-c", code, f"{server.url}/images.h5", str(left), path],
                                                    harness.driver_env(server, shadow, retries=0))
                     assert status == 0 and "chmod" not in err, err
                     assert not out or "ulimit -n" in out, (left, out)
                     assert not err or "ulimit -n" in err, (left, err)
+                    assert left or "ulimit -n" in out, out
+            with tap.claim("a program that closes all descriptors reads on; what gets their numbers is not written to, "
+                           "and not closed"):
+                code = ("import h5py, os, socket, subprocess, sys, time\n"
+                        "f = h5py.File(sys.argv[1])\nd, kind, moment = f['images'], sys.argv[2], sys.argv[3]\n"
+                        "f['images'][:int(sys.argv[4])]\n"
+                        "pid = 0 if moment != 'forked' else os.fork()\n"
+                        "if moment == 'forked' and pid == 0: time.sleep(30); os._exit(0)\n"
+                        "os.closerange(3, 65536)\n"
+                        "own = [fd for _ in range(60 if moment == 'idle' else 10) for fd in (\n"
+                        "    [os.open(sys.argv[5], os.O_RDWR | os.O_CREAT)] if kind == 'file' else\n"
+                        "    [s.detach() for s in socket.socketpair()])] if kind != 'nothing' else []\n"
+                        "begun = time.monotonic()\nprint(d[:].sum(), file=sys.stderr)\n"
+                        "took = time.monotonic() - begun\n"
+                        "f.close()\nif pid: os.kill(pid, 9)\n"
+                        "for fd in own:\n"
+                        "    if kind == 'file': assert os.fstat(fd).st_size == 0, fd\n"
+                        "    else:\n"
+                        "        own = socket.socket(fileno=os.dup(fd))\n"
+                        "        try: raise SystemExit(f'{fd} got {own.recv(1, socket.MSG_DONTWAIT)}')\n"
+                        "        except BlockingIOError: pass\n"
+                        "assert took < 20, took\n")
+                sums = set()
+                for kind in "nothing", "file", "sockets":
+                    # where something is under way, curl may take such a number for its own meanwhile
+                    for moment, images in ("idle", 0), ("busy", 12), ("forked", 12):
+                        for shadow_is in "on", "off":
+                            with harness.shadow_dir() as own:
+                                env = harness.driver_env(server, own) | {"XHDF5_SHADOW": shadow_is}
+                                status, out, err = harness.run(
+                                    [PYTHON, "-c", code, f"{server.url}/images.h5", kind, moment, str(images),
+                                     str(directory / "own")], env)
+                            assert status == 0, (kind, moment, images, shadow_is, out + err)
+                            sums.add(err.split()[-1])
+                assert len(sums) == 1, sums
             with tap.claim("CAs that were read before, and cannot be read while a further connection is made, are "
                            "tried again: their file is being replaced, or the process has too many files open"):
                 code = ("import h5py, os, sys, threading\nf, ca = h5py.File(sys.argv[1]), sys.argv[2]\n"
