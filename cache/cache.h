@@ -23,6 +23,9 @@ enum xh_kind { XH_KIND_RAW, XH_KIND_META };
 /* 1 when |name| is a URL that the cache reads: "http://", "https://" or "s3://", any case. */
 int xh_cache_is_url(const char *name);
 
+/* 1 when two URLs have one server, as it is decided for credentials: scheme, host and port. */
+int xh_cache_have_one_server(const char *url, const char *other);
+
 /* What |url| names, as what is kept of it is named: without signatures, and at Amazon's S3 whatever its region's host.
  * NULL without memory. Owns: the caller frees it. May read small files. Threads: the program's own. */
 char *xh_cache_object(const char *url, const struct xh_options *o);

@@ -12,7 +12,6 @@
 #include "../cache/cache.h"
 #include "../cache/base/hash.h"
 #include "../cache/base/hdf5.h"
-#include "../cache/base/letters.h"
 #include "../cache/base/now.h"
 #include "family.h"
 #include "fapl.h"
@@ -164,22 +163,12 @@ static const char *behind(const char *path, const char *dir, size_t n)
     return path;
 }
 
-/* 1 when the URLs whose login or host begins at |a| and |b| have one server. */
-static int have_one_server(const char *a, const char *b)
-{
-    size_t n = strcspn(a, "/"), m = strcspn(b, "/");
-    const char *at = memrchr(a, '@', n), *other = memrchr(b, '@', m);
-    n -= at ? (size_t)(at + 1 - a) : 0;
-    m -= other ? (size_t)(other + 1 - b) : 0;
-    return n == m && xh_strncasecmp(at ? at + 1 : a, other ? other + 1 : b, n) == 0;
-}
-
 char *xh_source_below(const struct xh_namer *by, const char *path, size_t *at)
 {
     const char *host = by->remote ? strstr(path, "://") : NULL, *parent = strstr(by->parent, "://");
     const char *slash = host ? memrchr(path, '/', (size_t)(host - path)) : NULL;
     if (!slash || !parent || !xh_cache_is_url(slash + 1) || strlen(by->parent) + 1 >= sizeof by->parent ||
-        !have_one_server(host + 3, parent + 3))
+        !xh_cache_have_one_server(slash + 1, by->parent))
         return NULL;
     const char *url = slash + 1, *from = strchr(host + 3, '/'), *dir = strchr(parent + 3, '/');
     for (const char *p = from; p; p = strchr(p + 1, '/'))

@@ -57,6 +57,11 @@ int xh_cache_is_url(const char *name)
                     xh_strncasecmp(name, "s3://", 5) == 0);
 }
 
+int xh_cache_have_one_server(const char *url, const char *other)
+{
+    return xh_origin_have_one_server(url, other);
+}
+
 char *xh_cache_object(const char *url, const struct xh_options *o)
 {
     return xh_origin_object(url, o);

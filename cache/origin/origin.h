@@ -58,6 +58,9 @@ struct xh_origin_head {
                     * older version. What a transfer brings is not; the caller proves them by that. */
 };
 
+/* 1 when two URLs have one server: scheme, host and port. Of what is no URL, or cannot be used, 0. */
+int xh_origin_have_one_server(const char *url, const char *other);
+
 /* 1 when token and certificate may go to |url|'s own server, by what |o| says: over https, and where a file named
  * |url|, only to a server that o->namer or the option credential_hosts admits. Then |server|, of |size| bytes, is that
  * server as xh_namer has it. */

@@ -22,6 +22,15 @@ int xh_origin_trusted(const char *url, const struct xh_options *o, char *server,
     return trusted;
 }
 
+int xh_origin_have_one_server(const char *url, const char *other)
+{
+    struct xh_url *a = NULL, *b = NULL;
+    int same = xh_url_parse(url, &a, NULL) == 0 && xh_url_parse(other, &b, NULL) == 0 && xh_url_same_server(a, b);
+    xh_url_unref(a);
+    xh_url_unref(b);
+    return same;
+}
+
 long long xh_origin_hint_changed_s(const char *hint)
 {
     struct xh_dialect d;

@@ -12,6 +12,7 @@
 
 #include "base/env.h"
 #include "origin/auth.h"
+#include "origin/origin.h"
 #include "origin/proxy.h"
 #include "origin/url.h"
 
@@ -650,6 +651,22 @@ Test(url, a_redirect_may_not_leave_tls_nor_bring_a_user)
     cr_assert_eq(xh_url_resolve(base, "javascript:alert(1)", &u, &err), XH_E_PROTO);
     cr_assert_null(u);
     xh_url_unref(base);
+}
+
+Test(url, the_server_of_a_name_that_hdf5_puts_together_is_compared_as_for_credentials)
+{
+    static const struct {
+        const char *a, *b;
+        int same;
+    } cases[] = {
+        {"https://h.org/a", "HTTPS://H.org:443/b?x", 1}, {"https://me:pw@h.org/a", "https://h.org", 1},
+        {"https://[::1]:443/a", "https://[::1]/", 1},    {"https://h.org/a", "http://h.org/a", 0},
+        {"https://h.org/a", "https://h.org:444/a", 0},   {"https://h.org/a", "https://h.org./a", 0},
+        {"https://h.org/a", "h.org/a", 0},               {"/a", "/a", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_eq(xh_origin_have_one_server(cases[i].a, cases[i].b), cases[i].same, "%s, %s", cases[i].a,
+                     cases[i].b);
 }
 
 Test(url, the_same_server_is_scheme_host_and_port)
