@@ -16,10 +16,8 @@ enum xh_login_stage {
 /* What a request has behind it. */
 struct xh_tries {
     unsigned hops;               /* redirects since the original URL */
-    unsigned failures;           /* in a row: without progress worth the name, and without an answer to others where
-                                  * the server limits its readers */
+    unsigned failures;           /* in a row, without progress worth the name */
     uint64_t row_ns;             /* when the first of these attempts began */
-    unsigned pauses;             /* since there was progress worth the name: the next one is longer */
     unsigned repeats;            /* in all */
     unsigned scraps;             /* replies that were whole, and brought fewer than XH_PACE_BYTES of more */
     unsigned returns;            /* to the original URL, because a target refused */
@@ -68,9 +66,8 @@ struct xh_attempt {
     const char *leads;                 /* the server of the login host where it logs in for all; NULL: it does not */
     /* Of the server: */
     struct xh_limits limits;
-    uint64_t answered_ns;              /* when it last gave a usable reply, to any request; 0: never */
     uint64_t heard_ns;                 /* when a body's byte last came from it */
-    unsigned sockets;                  /* connections to it */
+    unsigned sockets, others;          /* connections to it; requests that are under way there, but for |x| */
     /* Of the moment: */
     uint64_t now_ns;
     long long now_s; /* since 1970 */

@@ -220,6 +220,7 @@ int xh_dialect_from_hint(struct xh_dialect *d, const char *text)
 
 /* ---- limits */
 
+#define CONNECTIONS_FEW    16u /* as an open file uses by default: a limit above that is forgotten at once */
 #define RANGE_HEADER_LEAST 64u
 
 void xh_limits_init(struct xh_limits *l)
@@ -227,8 +228,19 @@ void xh_limits_init(struct xh_limits *l)
     *l = (struct xh_limits){.max_ranges = XH_RANGES_AT_FIRST, .max_range_header = XH_RANGE_HEADER_AT_FIRST};
 }
 
+void xh_limits_serves(struct xh_limits *l, unsigned n, uint64_t now)
+{
+    if (!l->connections || n < l->connections)
+        l->connections = n;
+    l->refused_ns = now;
+}
+
 void xh_limits_look(struct xh_limits *l, uint64_t now)
 {
+    if (l->connections && now - l->refused_ns >= XH_WIDEN_NS) {
+        l->connections = l->connections > CONNECTIONS_FEW ? 0 : l->connections * XH_WIDEN_TIMES;
+        l->refused_ns = now;
+    }
     if (l->changed_ns == 0 || now - l->changed_ns < XH_WIDEN_NS)
         return;
     l->max_ranges *= XH_WIDEN_TIMES;

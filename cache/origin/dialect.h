@@ -106,6 +106,8 @@ struct xh_limits {
     unsigned doubts;         /* in a row: requests of several ranges that were answered by nonsense */
     unsigned worked;         /* so many ranges worked where more had failed twice with a 500; 0: no such thing lately */
     uint64_t worked_ns;      /* when that was asked */
+    unsigned connections;    /* most requests, or connections, that it serves at once; 0: no such limit is known */
+    uint64_t refused_ns;     /* when it last refused another one, or that was widened */
 };
 
 /* A narrowed limit is widened after so long, to four times as much: one refused request a minute at a server that is as
@@ -123,6 +125,9 @@ void xh_limits_look(struct xh_limits *l, uint64_t now);
 /* A request of |nranges| in |header_bytes| was refused for its size: halves what is asked next. Down to 1 it goes in a
  * few steps. */
 void xh_limits_halve(struct xh_limits *l, unsigned nranges, size_t header_bytes, uint64_t now);
+
+/* The server serves |n| requests, or connections, and has refused another one. */
+void xh_limits_serves(struct xh_limits *l, unsigned n, uint64_t now);
 
 /* At most |nranges| are asked for next. */
 void xh_limits_cap(struct xh_limits *l, unsigned nranges, uint64_t now);

@@ -68,6 +68,23 @@ void xh_endpoint_forget(void)
     endpoints = NULL; /* leaked: the parent's threads' state cannot be told from sound */
 }
 
+/* Of |n| connections those that the server takes at once, as far as it is known. */
+static unsigned borne(const struct xh_endpoint *e, unsigned n)
+{
+    unsigned most = e ? e->limits.connections : 0;
+    return most && most < n ? most : n;
+}
+
+unsigned xh_endpoint_share(const struct xh_endpoint *e, const struct xh_origin *o)
+{
+    return borne(e, xh_origin_object_connections(o));
+}
+
+unsigned xh_endpoint_allowed(const struct xh_endpoint *e, const struct xh_origin *o)
+{
+    return borne(e, xh_origin_object_allowed(o));
+}
+
 static int is_stream(const struct xh_request *r)
 {
     return r->job->transfer && r->job->transfer->full;
@@ -257,7 +274,7 @@ static struct xh_load load_of(const struct xh_endpoint *e)
 static int is_waited_for(const struct xh_request *r)
 {
     return r->waits_ns && (!is_stream(r) ||
-                           xh_endpoint_sockets_open(r->endpoint) < xh_origin_object_connections(r->job->origin));
+                           xh_endpoint_sockets_open(r->endpoint) < xh_endpoint_share(r->endpoint, r->job->origin));
 }
 
 /* 1 while |r| rather waits for a connection that is there, and has found its speed: while nobody waits for it, and then
@@ -342,7 +359,7 @@ static struct xh_request *first_of(struct xh_ring *ring)
 
 unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t bytes)
 {
-    unsigned share = xh_origin_object_connections(o);
+    unsigned share = xh_endpoint_share(e, o);
     if (!e)
         return xh_control_unknown(share);
     struct xh_load load = load_of(e);
@@ -359,7 +376,7 @@ static int may_stream(const struct xh_endpoint *e, const struct xh_request *r)
 {
     const struct xh_origin *o = r->job->origin;
     struct xh_load load = load_of(e);
-    return xh_control_may_stream(&load, xh_origin_object_connections(o), r->job->transfer->last);
+    return xh_control_may_stream(&load, xh_endpoint_share(e, o), r->job->transfer->last);
 }
 
 /* A stream that waits for a grown connection holds up no demand behind it. */
@@ -412,9 +429,11 @@ static int is_given_up(const struct xh_request *r)
 
 static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
 {
+    if (e->limits.connections && e->active >= e->limits.connections) /* it would be refused */
+        return 1;
     struct xh_load load = load_of(e);
     struct xh_asked asked = asked_of(r);
-    unsigned share = xh_origin_object_connections(r->job->origin);
+    unsigned share = xh_endpoint_share(e, r->job->origin);
     /* It had its place, and what has the others may end by its time-out alone. */
     unsigned most = is_given_up(r) ? share : most_for(e, r);
     return xh_control_has_to_wait(&load, &asked, most, share);
@@ -424,7 +443,7 @@ static int has_to_wait(const struct xh_endpoint *e, const struct xh_request *r)
  * Returns how long (ns) until it is worth looking again; UINT64_MAX: something else will have happened before. */
 static uint64_t make_way(struct xh_endpoint *e, const struct xh_request *r)
 {
-    unsigned most = xh_origin_object_connections(r->job->origin), others = e->active - e->streams;
+    unsigned most = xh_endpoint_share(e, r->job->origin), others = e->active - e->streams;
     if (e->streams == 0 || e->active < most || others >= most_for(e, r) || !is_worth_opening(e, r, 0))
         return UINT64_MAX;
     uint64_t wait = xh_way_make(e, xh_link_opening_ns(&e->link), most, 1);
@@ -434,7 +453,7 @@ static uint64_t make_way(struct xh_endpoint *e, const struct xh_request *r)
 /* A stream has begun that has no connection yet: those that stand still make way for what is too much. */
 static void make_way_for_stream(struct xh_endpoint *e, const struct xh_request *r)
 {
-    unsigned most = xh_origin_object_connections(r->job->origin);
+    unsigned most = xh_endpoint_share(e, r->job->origin);
     if (e->active > most)
         xh_way_make(e, xh_link_opening_ns(&e->link), most, e->active - most);
 }
@@ -471,7 +490,7 @@ static unsigned wants_fresh(const struct xh_endpoint *e, const struct xh_request
 {
     struct xh_load load = load_of(e);
     struct xh_asked asked = asked_of(r);
-    unsigned most = xh_origin_object_connections(r->job->origin); /* idle ones count too */
+    unsigned most = xh_endpoint_share(e, r->job->origin); /* idle ones count too */
     return load.sockets < most && (is_given_up(r) || xh_control_opens_own(&e->link, &load, &asked));
 }
 
@@ -483,9 +502,12 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
     count_waiting(e);
     while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
         r->fresh = wants_fresh(e, r);
-        struct xh_thread *t = r->fresh          ? least_busy(e)
-                              : is_impatient(r) ? thread_for_stream(r->job->origin)
-                                                : choose_thread(e, r, 0);
+        struct xh_thread *t = r->fresh ? least_busy(e) : NULL;
+        /* Where there may be no more, an idle one is used, whichever thread has it. */
+        if (!t && (!is_impatient(r) || e->limits.connections))
+            t = choose_thread(e, r, 0);
+        if (!t && is_impatient(r))
+            t = thread_for_stream(r->job->origin);
         if (!t) {
             struct xh_request *other = for_new_connection(e, r);
             if (waits_for_grown(e, r) ? e->active > 0 : !is_worth_opening(e, other, 1)) {
@@ -515,7 +537,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
 static int has_room(const struct xh_endpoint *e, const struct xh_origin *o, const struct xh_thread *t)
 {
     unsigned here = atomic_load_explicit(&e->thread[t->index].sockets, memory_order_relaxed);
-    unsigned most = xh_origin_object_allowed(o);
+    unsigned most = xh_endpoint_allowed(e, o);
     if (e->active >= most)
         return 0;
     return here > e->thread[t->index].active || xh_endpoint_sockets_open(e) < most;
@@ -593,7 +615,7 @@ uint64_t xh_endpoints_look(uint64_t now)
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
 {
     struct xh_endpoint *e = r->endpoint;
-    unsigned share = xh_origin_object_connections(r->job->origin);
+    unsigned share = xh_endpoint_share(e, r->job->origin);
     xh_ring_take(&r->link);
     e->thread[r->thread->index].brought += (double)x->body_bytes;
     unbind(e, r);
@@ -635,7 +657,7 @@ unsigned xh_endpoint_streams(const struct xh_endpoint *e, unsigned most)
 int xh_endpoint_has_room(const struct xh_request *r)
 {
     const struct xh_endpoint *e = xh_endpoint_find(xh_request_url(r)->server);
-    return !e || e->active + e->queued_streams < xh_origin_object_connections(r->job->origin);
+    return !e || e->active + e->queued_streams < xh_endpoint_share(e, r->job->origin);
 }
 
 atomic_uint *xh_endpoint_sockets(struct xh_endpoint *e, unsigned index)

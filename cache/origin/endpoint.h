@@ -40,8 +40,7 @@ struct xh_endpoint {
     } thread[XH_THREADS_MAX];
     enum xh_dates dates; /* as the last opening found it */
     int told_whole; /* that it sends no parts of files */
-    struct xh_limits limits; /* what it bears of several ranges in a request */
-    uint64_t answered_ns;    /* when it last gave a reply that could be used; 0: never */
+    struct xh_limits limits; /* what it bears: of several ranges in a request, of requests at once */
     uint64_t held_ns;        /* it has asked to be left alone until then; 0: it has not */
     uint64_t left_ns;        /* it was, or will be, left alone until then: who waits for that waits for no connection */
     struct xh_link link;             /* what was measured */
@@ -59,6 +58,11 @@ enum xh_place {
     XH_PLACE_FIRST, /* the rest of a request that just started: before the others */
     XH_PLACE_AGAIN, /* it was under way before */
 };
+
+/* How many connections this process, or all of them, may have to the server of |e| for |o|'s sake; no more than it
+ * takes, if |e| is not NULL. Lock held. */
+unsigned xh_endpoint_share(const struct xh_endpoint *e, const struct xh_origin *o);
+unsigned xh_endpoint_allowed(const struct xh_endpoint *e, const struct xh_origin *o);
 
 /* Puts |r| (in no ring) into the queue of its server. Does not start anything. Lock held.
  * Returns 0, or -1 without memory. */

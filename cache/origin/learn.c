@@ -170,10 +170,8 @@ static void keep(const struct xh_exchange *x, const struct xh_outcome *out, cons
 {
     struct xh_request *r = x->request;
     struct xh_origin *o = r->job->origin;
-    if (v->served) {
+    if (v->served)
         remember_server(x);
-        r->endpoint->answered_ns = x->last_ns;
-    }
     keep_login(x, out, v);
     r->tries = v->tries;
     r->endpoint->limits = v->limits;
@@ -241,9 +239,9 @@ static void look(struct xh_attempt *a, const struct xh_exchange *x)
     a->no_cert = o->no_cert;
     a->no_key = o->no_key;
     a->limits = r->endpoint->limits;
-    a->answered_ns = r->endpoint->answered_ns;
     a->heard_ns = atomic_load_explicit(&r->endpoint->heard_ns, memory_order_relaxed);
     a->sockets = xh_endpoint_sockets_open(r->endpoint);
+    a->others = r->endpoint->active - 1;
 }
 
 static uint32_t random_word(void)

@@ -127,7 +127,7 @@ static void ask_again(struct xh_origin *o, struct xh_question *q)
     int runs = r && r->state == XH_REQ_RUNNING;
     q->again = 1;
     xh_trace(XH_T_ORIGIN, "ask-again", "url=%s", o->url->shown);
-    if (runs && r->endpoint->active >= xh_origin_object_allowed(o)) {
+    if (runs && r->endpoint->active >= xh_endpoint_allowed(r->endpoint, o)) {
         r->stay = XH_STAYS_UNTIL_STUCK;
         xh_engine_wake(r->thread);
         return;

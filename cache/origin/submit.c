@@ -158,7 +158,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->whole = o->dialect.whole;
     out->max_range_header = lim.max_range_header;
     unsigned pay = e ? xh_control_paying(&e->trial) : 1;
-    unsigned most = xh_origin_object_connections(o);
+    unsigned most = xh_endpoint_share(e, o);
     out->allowed = xh_origin_object_allowed(o);
     out->far = xh_control_is_far((double)(e ? e->link.rtt_ns : 0));
     out->connections = most < pay ? most : pay;

@@ -74,34 +74,37 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
     if (at_least_ms && a->speculative)
         return XH_NEXT_FAIL;
     if (a->x->fresh >= XH_PROGRESS_BYTES)
-        t->failures = t->pauses = 0;
+        t->failures = 0;
     if (t->failures++ == 0)
         t->row_ns = a->x->begun_ns ? a->x->begun_ns : a->now_ns;
-    t->pauses++;
     t->repeats++;
     int waits = v->waits && retries && a->now_ns - t->row_ns < a->x->options->stall_timeout_ms * 1000000u;
     if ((t->failures > retries && !waits) || t->repeats > 8 * retries + 8)
         return XH_NEXT_FAIL;
     if (a->redirected)
         from_original(v);
-    v->delay_ms = xh_backoff_ms(waits && t->pauses > retries ? retries : t->pauses, a->dice);
+    v->delay_ms = xh_backoff_ms(waits && t->failures > retries ? retries : t->failures, a->dice);
     if (v->delay_ms < at_least_ms)
         v->delay_ms = at_least_ms;
     v->retries++;
     return XH_NEXT_LATER;
 }
 
-/* A server, or what is before it, has refused |a|'s request or the connection for it. If it has served others of this
- * process since it began to, as it last did at |served_ns|, the row begins anew, as that is no word on the file. The
- * pauses go on to grow. Returns 1 then. */
-static int wait_in_turn(const struct xh_attempt *a, struct xh_verdict *v, uint64_t served_ns)
+/* A server, or what is before it, has refused |a|'s request or the connection for it, beside |others| that are there.
+ * If bytes came over those meanwhile, it serves no more at once than those; and if they came since it began to refuse
+ * this one, that is no failure in a row: the row begins anew, in its midst, lest pauses become short again. Returns 1
+ * then. */
+static int pardon(const struct xh_attempt *a, struct xh_verdict *v, unsigned others)
 {
     struct xh_tries *t = &v->tries;
-    int serves = t->refused_since_ns && served_ns > t->refused_since_ns;
-    if (serves)
-        t->failures = 0;
+    unsigned midst = retries_of(a) / 2;
+    int serves = t->refused_since_ns && a->heard_ns > t->refused_since_ns;
     if (serves || !t->refused_since_ns)
         t->refused_since_ns = a->now_ns;
+    if (others && a->heard_ns > a->x->begun_ns)
+        xh_limits_serves(&v->limits, others, a->now_ns);
+    if (serves && t->failures > midst)
+        t->failures = midst;
     return serves;
 }
 
@@ -616,7 +619,7 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     if (is_transient(status) || asks_too_often(x))
         v->hold_ms = after_ms;
     if (limits_readers(x))
-        wait_in_turn(a, v, a->answered_ns);
+        pardon(a, v, a->others);
     if (x->url->region && xh_verdict_s3(a, v))
         return v->next;
     if (xh_reply_redirects(&x->reply))
@@ -705,7 +708,7 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     if (a->out->net == XH_NET_PROXY)
         return xh_proxy_refused(x->proxy, x->url, a->out->proxy_status, &v->err) ? XH_NEXT_FAIL : later(a, v, few, 0);
     /* Where there are others to the server, it, or a firewall, may take no more of us. */
-    if (lacks_connection(a) && a->sockets > 0 && wait_in_turn(a, v, a->heard_ns))
+    if (lacks_connection(a) && a->sockets > 0 && pardon(a, v, a->sockets))
         v->waits = 0; /* it is there */
     xh_sentence_net(a, advice, &v->err);
     switch (a->out->net) {
@@ -734,7 +737,7 @@ static enum xh_next judge_ranges(const struct xh_attempt *a, struct xh_verdict *
     /* It sends parts now: what it sent at first was a cache that filled. */
     v->sends_parts = x->reply.status == 206 && x->dialect.whole;
     if (a->asked_came) {
-        v->tries.failures = v->tries.pauses = 0;
+        v->tries.failures = 0;
         learn_limits(a, v);
         return a->all_came ? XH_NEXT_DONE : XH_NEXT_AGAIN;
     }

@@ -275,6 +275,10 @@ static struct sim_object *find(struct sim_server *s, const char *path)
 static int refuses(struct sim_server *s, struct sim_reply *r, const char *path)
 {
     char more[512];
+    if (s->serves && s->served > s->serves) {
+        plain(r, s, "429 Too Many Requests", "");
+        return 1;
+    }
     if (sim_strikes(s, SIM_F_503) || sim_strikes(s, SIM_F_429)) {
         int told = sim_chance(0.5);
         snprintf(more, sizeof more, "Retry-After: %" PRIu64 "\r\n", sim_between(1, 3));

@@ -71,6 +71,8 @@ struct sim_server {
     unsigned struck[SIM_FAULTS];
     uint64_t accepted_ns;     /* until then it is at work on handshakes */
     uint64_t met;             /* requests and connections */
+    unsigned takes, taken;    /* connections at once, further ones are refused; how many there are. 0: any number */
+    unsigned serves, served;  /* requests at once, further ones get 429 without Retry-After; the same */
     /* NULL, or says what is done to a request with that Range header, in place of the dice. */
     struct sim_lie (*lies)(const char *range);
     struct sim_lie lie;       /* to the request that is answered now */

@@ -318,6 +318,7 @@ struct bench {
     double dies_s;  /* so many seconds after the beginning all connections die; 0: never */
     double back_s;  /* and for so long none can be made */
     double pauses_s; /* each reply stands still for so long in its midst; 0: none does */
+    unsigned takes, serves; /* connections that the server takes at once; requests that it answers at once; 0: any */
     unsigned stall; /* of connections and requests, the one whose reply stands still; 0: none */
     uint64_t readahead_bytes; /* likewise */
     uint64_t piece_bytes; /* read at a time; 0: an image */
@@ -448,6 +449,8 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->server.faults_left = 1;
         w->server.faults_from = b->stall;
     }
+    w->server.takes = b->plain ? 0 : b->takes;
+    w->server.serves = b->plain ? 0 : b->serves;
     pause_ns = b->plain ? 0 : (uint64_t)(b->pauses_s * 1e9);
     w->server.lies = pause_ns ? pauses : NULL;
     w->server.lie = (struct sim_lie){.fault = SIM_FAULTS}; /* none at connecting */
@@ -548,9 +551,11 @@ static void run_bench(void *ctx, FILE *out)
             sim_h5_make(&w, shadow_dir);
         sim_world_run(&w, &r);
         uint64_t bytes = r.second_ns ? w.set_bytes : r.bytes, ns = r.second_ns ? r.second_ns : r.ns;
-        fprintf(out, "%.6f %" PRIu64 " %" PRIu64 " %.3f %s; %.1f MB came, the file has %.1f",
+        fprintf(out, "%.6f %" PRIu64 " %" PRIu64 " %.3f %s; %.1f MB came, the file has %.1f; %" PRIu64 " refused; "
+                "longest read %.3f s",
                 (double)bytes / MB / ((double)ns / 1e9), sim_sums.connections, sim_sums.requests, (double)ns / 1e9,
-                r.wrong[0] ? r.wrong : "right", (double)sim_sums.bytes / MB, (double)w.object.size / MB);
+                r.wrong[0] ? r.wrong : "right", (double)sim_sums.bytes / MB, (double)w.object.size / MB,
+                sim_sums.refused, (double)sim_sums.longest_ns / 1e9);
     }
     if (!b->again)
         end_shadow();
@@ -804,6 +809,8 @@ static void usage(void)
            "sim --workload … --stall N                 the reply to the N-th, connections counted, stands still\n"
            "sim --workload … --dies S              of connections there are after S seconds nothing comes any more\n"
            "sim --workload … --dies S --back B     and all that are made in the B seconds after that are refused\n"
+           "sim --workload … --takes N | --serves N   the server refuses further connections, or answers\n"
+           "    further requests with 429\n"
            "sim --workload … --pauses S            each reply stands still for S seconds in its midst\n"
            "sim --workload … --stalls S                that of each in turn, or each N-th (--every); more\n"
            "    than S seconds more are a failure\n"
@@ -861,6 +868,7 @@ int main(int argc, char **argv)
         {"stall", 1, NULL, 'l' + 256}, {"dies", 1, NULL, 'd'}, {"back", 1, NULL, 'b' + 768},
         {"pauses", 1, NULL, 'p' + 256},
         {"within", 1, NULL, 'W'}, {"stalls", 1, NULL, 'l' + 512},
+        {"takes", 1, NULL, 't' + 256}, {"serves", 1, NULL, 's' + 512},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
     };
@@ -895,6 +903,8 @@ int main(int argc, char **argv)
         case 'w': b.name = optarg; break;
         case 'W': within = strtod(optarg, NULL); break;
         case 'p' + 256: b.pauses_s = strtod(optarg, NULL); break;
+        case 't' + 256: b.takes = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 's' + 512: b.serves = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'd': b.dies_s = strtod(optarg, NULL); break;
         case 'b' + 768: b.back_s = strtod(optarg, NULL); break;
         case 'l' + 256: b.stall = (unsigned)strtoul(optarg, NULL, 10); break;

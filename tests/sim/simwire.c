@@ -31,6 +31,7 @@ struct conn {
     uint64_t pos, begun_ns, kept_ns;
     unsigned port, requests;
     int there, ready, refused, closed; /* TCP's handshake is over, TLS's as well; ours: given up */
+    int served;
 };
 
 struct request {
@@ -103,12 +104,15 @@ static void on_there(void *ctx, uint64_t arg)
     if (c->closed)
         return;
     s->met++;
-    if (sim_strikes(s, SIM_F_REFUSED) || (sim_now() >= s->link->dies_ns && sim_now() < s->link->back_ns)) {
+    if (sim_strikes(s, SIM_F_REFUSED) || (s->takes && s->taken >= s->takes) ||
+        (sim_now() >= s->link->dies_ns && sim_now() < s->link->back_ns)) {
+        sim_sums.refused++;
         c->refused = 1;
         arrived(c);
         return;
     }
     c->there = 1;
+    s->taken++;
     uint64_t from = s->accepted_ns > sim_now() ? s->accepted_ns : sim_now();
     s->accepted_ns = from + s->accept_ns;
     sim_at(s->accepted_ns + (sim_net.handshakes ? s->link->rtt_ns : 0), on_ready, c, 0);
@@ -134,11 +138,20 @@ static struct conn *conn_open(struct xh_lane *l, struct sim_server *s)
     return c;
 }
 
+/* Whether the server is at work on a request of |c|. */
+static void is_served(struct conn *c, int is)
+{
+    c->server->served += (unsigned)is - (unsigned)c->served;
+    c->served = is;
+}
+
 static void conn_close(struct conn *c)
 {
     if (c->closed)
         return;
     c->closed = 1;
+    c->server->taken -= (unsigned)c->there;
+    is_served(c, 0);
     xh_ring_take(&c->link);
     if (c->tcp)
         sim_conn_close(c->tcp);
@@ -231,7 +244,12 @@ static void on_answer(void *ctx, uint64_t arg)
     struct conn *c = q->conn;
     if (c->closed)
         return;
+    struct sim_server *s = c->server;
+    int refuses = s->serves && s->served >= s->serves;
+    is_served(c, 1);
     struct sim_reply *r = sim_answer(c->server, q->method, q->path, (const char *const *)q->header);
+    is_served(c, !refuses);
+    sim_sums.refused += (uint64_t)refuses;
     c->reply = r;
     if (r->lie.late_ns)
         sim_at(sim_now() + r->lie.late_ns, on_written, q, 0);
@@ -303,6 +321,7 @@ static void finish(struct xh_lane *l, enum xh_net net, int keeps)
         snprintf(out.text, sizeof out.text, "the simulated network says so");
     sim_trace("port=%u over net=%d bytes=%llu", c->port, (int)net, (unsigned long long)c->pos);
     sim_note((uint64_t)net << 32 ^ c->pos ^ c->port);
+    is_served(c, 0);
     l->x = NULL;
     l->conn = NULL;
     c->lane = NULL;

@@ -18,6 +18,8 @@ extern struct sim_net sim_net;
 /* Of all connections and requests. */
 struct sim_sums {
     uint64_t connections, requests, bytes, open, open_most;
+    uint64_t refused;    /* connections and requests, as the server has no more than so many at once */
+    uint64_t longest_ns; /* that a read of HDF5's took */
 };
 
 extern struct sim_sums sim_sums;
