@@ -135,7 +135,10 @@ static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sock
     int near = h->foreign && xh_handle_is_near(&a->addr);
     h->asked |= !near;
     h->near = !h->asked;
-    return near ? CURL_SOCKET_BAD : xh_handle_socket(a->family, a->socktype, a->protocol);
+    int fd = near ? -1 : xh_handle_socket(a->family, a->socktype, a->protocol);
+    if (fd >= 0 && h->ask->quiet_ms)
+        xh_handle_bounds(fd, h->ask->quiet_ms);
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
 static CURLcode on_tls(CURL *easy, void *tls, void *ctx)
@@ -216,6 +219,10 @@ enum xh_net xh_client_ask(struct xh_client *h, const struct xh_client_ask *a, st
     if (a->uploads || a->bodiless)
         bad |= curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, NULL) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, (long)a->fresh) != CURLE_OK;
+    if (a->quiet_ms) { /* so it is found out, too, while nothing is on its way: a server may be at work on a file */
+        curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, (long)(a->quiet_ms / 2000 + 1));
+        curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, (long)(a->quiet_ms / 2000 + 1));
+    }
     bad |= curl_easy_setopt(e, CURLOPT_CONNECT_ONLY, (long)a->connects_only) != CURLE_OK;
     bad |= curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)a->most_ms) != CURLE_OK;
     if (!bad) {

@@ -326,6 +326,9 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     xh_trace(XH_T_ORIGIN, "dav", "url=%s name=\"%s\" method=%s status=%d net=%d sent=%" PRIu64, d->url->shown,
              a->suffix, a->method, d->reply.status, (int)out.net, d->sent);
     /* The connection may break behind a refusal, and we cut off what has no end. */
+    d->answered |= d->reply.over;
+    d->lost = out.net == XH_NET_NAME || out.net == XH_NET_CONNECT ||
+              (out.net == XH_NET_BROKEN && d->reply.status == 0 && out.opened > 0);
     if (out.net != XH_NET_OK && !told)
         return net_error(d, a, &out, err);
     heed_retry_after(d, to);
@@ -497,15 +500,20 @@ static int is_passing(int status)
 
 int xh_dav_ask(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *err)
 {
+    const unsigned most = (unsigned)d->o.retries;
+    const uint64_t begun = xh_now_ns();
     for (unsigned tries = 0;; tries++) {
         int rc = ask_once(d, a, err);
         int worth = rc == XH_E_NET || rc == XH_E_TIMEOUT || (rc == XH_E_STATUS && is_passing(d->reply.status));
-        if (rc == 0 || !worth || !a->again || tries >= d->o.retries)
+        /* It was there: as of a file that is read (verdict.c), it is waited for as long as where it is silent. */
+        int waits = rc == XH_E_NET && d->lost && d->answered && most &&
+                    xh_now_ns() - begun < d->o.stall_timeout_ms * 1000000u;
+        if (rc == 0 || !worth || !a->again || (tries >= most && !waits))
             return rc;
         if (d->counters)
             xh_count(d->counters, retries, 1);
         xh_trace(XH_T_ORIGIN, "dav-again", "url=%s method=%s", d->url->shown, a->method);
-        xh_pause_ns(xh_backoff_ms(tries + 1, (uint32_t)xh_now_ns()) * UINT64_C(1000000));
+        xh_pause_ns(xh_backoff_ms(tries < most ? tries + 1 : most, (uint32_t)xh_now_ns()) * UINT64_C(1000000));
     }
 }
 

@@ -22,6 +22,8 @@ struct xh_dav {
     int redirected;  /* the server has sent a request elsewhere */
     int elsewhere;   /* to another server */
     int makes_dirs;  /* it says that it is an XRootD: its PUT makes directories */
+    int answered;    /* it has answered once, whatever */
+    int lost;        /* the last request had no connection */
     _Atomic int gives_up; /* relaxed: a tick late is soon enough */
     /* Of the request at hand: */
     struct xh_reply reply;

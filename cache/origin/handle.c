@@ -6,7 +6,9 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,6 +307,12 @@ int xh_handle_socket(int family, int type, int protocol)
     int fd = socket(family, type | SOCK_CLOEXEC, protocol);
     too_many_files = fd < 0 && (errno == EMFILE || errno == ENFILE);
     return xh_move_up(fd);
+}
+
+void xh_handle_bounds(int fd, uint64_t ms)
+{
+    unsigned most = ms < INT_MAX ? (unsigned)ms : INT_MAX;
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof most);
 }
 
 enum xh_net xh_handle_net(int code)

@@ -44,6 +44,10 @@ enum xh_net xh_handle_net(int code);
 /* A socket for curl, or -1. If the process has as many files open as it may, the outcome says so. */
 int xh_handle_socket(int family, int type, int protocol);
 
+/* Bounds how long (ms) |fd| may wait for the other end to acknowledge what it was sent. Then the connection is over:
+ * the network is at fault, and not a server that is at work. */
+void xh_handle_bounds(int fd, uint64_t ms);
+
 /* Fills |out|: a request that curl ended with |code| has ended as |net|. |said| is curl's error buffer. */
 void xh_handle_outcome(void *easy, enum xh_net net, int code, const char *said, struct xh_outcome *out);
 

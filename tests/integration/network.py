@@ -172,6 +172,42 @@ def goes_on(waited, how, text, _):
     assert waited, "nothing was missing while the link was dead"
 
 
+WRITE = """
+import h5py, sys
+with h5py.File(sys.argv[1], "w") as f:
+    f["data"] = b"a" * (16 << 20)
+"""
+
+
+def sends(lab):
+    """The machine's address changes while a new file is sent: what the connection had is lost. It is sent anew."""
+    root = lab.directory / "root"
+    (root / "out").mkdir(parents=True)
+    for directory in lab.directory, root, root / "out":
+        directory.chmod(0o777)
+    with harness.Server("nginx", root, addr=SERVER, words=["--writable"], before=(WAN, "server")) as server:
+        shadow = lab.shadows / str(next(lab.numbers))
+        shadow.mkdir(mode=0o700)
+        env = harness.driver_env(server, shadow, writable="on", overlay_dir=shadow, log="origin",
+                                 stall_timeout_ms=2000, connect_timeout_ms=2000) | {"no_proxy": "*"}
+        wan("set", RTT_MS, 33)    # 16 MiB take four seconds
+        writer = subprocess.Popen([harness.DATA_PYTHON, "-c", WRITE, f"{server.url}/out/new.h5"], env=env,
+                                  stderr=subprocess.PIPE, text=True)
+        for line in writer.stderr:
+            if 'owner" method=PUT status=201' in line:    # beside the file itself
+                break
+        address("del", CLIENT)
+        address("add", ANOTHER)
+        try:
+            wan("set", RTT_MS, 0)
+            said = writer.stderr.read()
+            assert writer.wait() == 0, said[-2000:]
+            assert (root / "out" / "new.h5").stat().st_size > 16 << 20
+        finally:
+            address("del", ANOTHER)
+            address("add", CLIENT)
+
+
 def paused(lab, asked_s, most_s):
     """The server asks for a pause when the file is opened: it is asked again after that, or |most_s|, and not before."""
     end, text, seconds = lab.end(lab.begin("head", f"{lab.near.base}/503:{asked_s}@1~0-8/pause{asked_s}", {}))
@@ -197,8 +233,10 @@ def inside(program, is_long):
         for kind in ends:
             with tap.claim(f"a link that is dead for 2 s, {kind}: the read goes on with the right bytes"):
                 goes_on(*ends[kind])
-        # Connections fail at once; those that there were are silent for ever.
         wan("server", "ip", "route", "add", ANOTHER, "dev", "wan0")
+        with tap.claim("the machine gets another address while a new file is sent: it is sent anew, and is there"):
+            sends(lab)
+        # Connections fail at once; those that there were are silent for ever.
         ends = dead_for(lab, 5, {}, lambda: address("del", CLIENT), lambda: address("add", ANOTHER))
         for kind in ends:
             with tap.claim(f"the machine has no address for 5 s, and then another one, {kind}: the read goes on soon"):
