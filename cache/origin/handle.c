@@ -350,7 +350,7 @@ enum xh_net xh_handle_net(int code)
 
 void xh_handle_outcome(void *e, enum xh_net net, int code, const char *said, struct xh_outcome *out)
 {
-    long fresh = 0;
+    long fresh = 0, why = 0;
     *out = (struct xh_outcome){.net = net, .no_cas = code == CURLE_SSL_CACERT_BADFILE};
     if (net == XH_NET_CONNECT && too_many_files)
         said = "this process has as many files open as it may: raise that limit (ulimit -n), or close files";
@@ -359,6 +359,12 @@ void xh_handle_outcome(void *e, enum xh_net net, int code, const char *said, str
                  code == CURLE_OUT_OF_MEMORY && net == XH_NET_BAD_HTTP ? "a header line is too long, or memory is short"
                  : said[0]                                             ? said
                                                                        : curl_easy_strerror((CURLcode)code));
+    /* Whether there is no network, or nobody listens: libcurl's words are the same. */
+    if (net == XH_NET_CONNECT && curl_easy_getinfo(e, CURLINFO_OS_ERRNO, &why) == CURLE_OK && why > 0) {
+        size_t used = strlen(out->text);
+        char buf[64];
+        snprintf(out->text + used, sizeof out->text - used, ": %.60s", strerror_r((int)why, buf, sizeof buf));
+    }
     for (char *p = out->text; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = ' ';

@@ -326,10 +326,10 @@ static const char *perhaps_tls(const struct xh_attempt *a)
     return may ? ". If this port speaks TLS, write https:// in the URL" : "";
 }
 
-/* A connection more failed, where there are others to the server. */
+/* A connection more failed, where there are others to the server, and bytes came over them meanwhile. */
 static const char *perhaps_fewer(const struct xh_attempt *a)
 {
-    return a->sockets > 0 && a->x->reply.status == 0
+    return a->sockets > 0 && a->x->reply.status == 0 && a->heard_ns > a->tries.row_ns
                ? ". There are other connections to it: if it, or a firewall, takes no more of this machine, set "
                  "XHDF5_CONNECTIONS to fewer"
                : "";
