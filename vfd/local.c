@@ -77,11 +77,13 @@ int xh_local_open(struct xh_h5 *h5, const char *name, unsigned flags, int ignore
         char say[400] = "", shown[400];
         if ((e == ENOENT || e == ENOTDIR) && !begins_here(name))
             xh_mistaken(name, say, sizeof say);
+        if (say[0] || strstr(name, "://"))
+            name = xh_mistaken_shown(name, shown, sizeof shown);
         return xh_fail(h5, xh_h5err_code(e),
                        "unable to open file: name = '%s', errno = %d, error message = '%s', flags = %x, "
                        "o_flags = %x%s%s",
-                       say[0] ? xh_mistaken_shown(name, shown, sizeof shown) : name, e, strerror(e), flags,
-                       (unsigned)o_flags, say[0] ? ". There is no such local file, and it is no URL: " : "", say);
+                       name, e, strerror(e), flags, (unsigned)o_flags,
+                       say[0] ? ". There is no such local file, and it is no URL: " : "", say);
     }
     struct xh_local *f = NULL;
     if (fstat(fd, &st) < 0) {

@@ -52,6 +52,15 @@ static size_t scheme_length(const char *name)
     return name[n] == ':' ? n : 0;
 }
 
+/* Returns the URL in |name| behind what fsspec calls a chain (simplecache::https://…), or NULL. */
+static const char *behind_chain(const char *name)
+{
+    const char *p = name;
+    for (size_t n; (n = scheme_length(p)) && p[n + 1] == ':';)
+        p += n + 2;
+    return p != name && xh_cache_is_url(p) ? p : NULL;
+}
+
 /* What stands around a URL that was copied out of a text: blanks, quotes and brackets, in UTF-8 too. Returns how many
  * bytes of it |name| begins with; sets |quote| to 1 where more than blanks are among them. */
 static size_t around(const char *name, int *quote)
@@ -129,8 +138,11 @@ static size_t before_server(const char *name)
     int quote;
     size_t from = around(name, &quote), n = scheme_length(name + from);
     const char *rest = name + from, *slash = strchr(rest, '/'), *server;
+    size_t schemes = strspn(rest, XH_LETTERS XH_DIGITS "+-._:");
     if (server_of(rest, &server))
         return from;
+    if (schemes && strncmp(rest + schemes - 1, "://", 3) == 0) /* one, or fsspec's chain */
+        return from + schemes + strspn(rest + schemes, ":/\\");
     if (n)
         from += n + 1;
     else if (slash && slash[1] == '/') /* no scheme, but two slashes: https//, https ://, … */
@@ -148,10 +160,15 @@ const char *xh_mistaken(const char *name, char *out, size_t size)
     int quote;
     size_t extra = around(name, &quote), n = scheme_length(name + extra);
     const char *at = n ? NULL : strchr(name, '@'), *rest = name + extra, *colon = strstr(rest, "://");
-    const char *server;
+    const char *server, *url = behind_chain(rest);
     size_t host = server_of(rest, &server);
+    char shown[250];
     out[0] = '\0';
-    if (extra && (xh_cache_is_url(rest) || known(rest, n)))
+    if (url)
+        snprintf(out, size, "%.*s before a URL is fsspec's: write the URL alone, %s",
+                 (int)(url - rest < HOST_SHOWN ? url - rest : HOST_SHOWN), rest,
+                 xh_url_shown(url, shown, sizeof shown));
+    else if (extra && (xh_cache_is_url(rest) || known(rest, n)))
         snprintf(out, size, "the name begins with %s: take it away", quote ? "a quote or a bracket" : "a blank");
     else if (n)
         say_scheme(rest, n, out, size);

@@ -19,8 +19,8 @@ from . import _hdf5
 _path_found = os.environ.get("HDF5_PLUGIN_PATH", "")  # before help_environment
 _before: Optional[Dict[str, Optional[str]]] = None  # variables that enable() has changed
 _URL = re.compile(rb"(https?|s3)://", re.I)
-# s3://…, htps:/…, a blank or quote before it
-_MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//)", re.I)
+# s3://…, htps:/…, simplecache::https://…, a blank or quote before it
+_MISTAKEN = re.compile(rb"[^\w/.]*(\w[\w+.-]*:[/\\]|https?:|https?//|(\w[\w+.-]*::)+(https?|s3)://)", re.I)
 
 
 def is_url(name: Any) -> bool:

@@ -254,6 +254,10 @@ def bytes_file():
         secret_free(OSError, "%2F %3F %23", xhdf5.file, name)
         secret_free(OSError, "%2F %3F %23", xhdf5.open, name)
         secret_free(ValueError, "no URL", xhdf5.file, name.replace("//", "/", 1))
+    for chain, word in ("xhdf5::", "write the URL alone"), ("a::b::", "write the URL alone"), ("a::q", "No such file"):
+        for name in "https://me:SECRET@host/x.h5?SECRET", "https://me:SEC/SECRET@host/x.h5":    # fsspec's chains
+            secret_free(FileNotFoundError, word, xhdf5.open, chain + name)
+            secret_free(ValueError, "no URL", xhdf5.file, chain + name)
     from xhdf5._default import shown
     for name in ("https://me:1/SECRET@host/x.h5", "https://me:1?SECRET@host/x.h5", "https://me:a/SECRET@h/x?s=SECRET@b",
                  "https://me:SECRET", "https:///me:SECRET@h/x.h5", "https://SEC+SECRET/a@h/x.h5",
@@ -406,6 +410,7 @@ def warming():
         assert digest(f) == expected() and xhdf5.stats(f)["bytes_fetched"] < 4096
     xhdf5.warm([])
     raises(OSError, ["1 of 2 files", "pathlib"], xhdf5.warm, [urls[0], pathlib.Path(URL)], **OPTIONS)
+    raises(OSError, ["1 of 1 files", "write the URL alone"], xhdf5.warm, ["xhdf5::" + URL], **OPTIONS)
     raises(ValueError, ["blanks"], xhdf5.warm, [" " + URL])
     raises(TypeError, ["NoneType"], xhdf5.warm, [None])
     raises(TypeError, ["several names, not one (a str)"], xhdf5.warm, URL)
@@ -588,7 +593,7 @@ def enabled():
     with h5py.File(LOCAL) as f:
         assert f.driver == "sec2"
     for name, word in (("s3a://bucket/x.h5", "s3://"), ("htps://h/x.h5", "write https://h"), (" " + URL, "blank"),
-                       (pathlib.Path(URL), "pathlib")):
+                       ("xhdf5::" + URL, "write the URL alone"), (pathlib.Path(URL), "pathlib")):
         raises(FileNotFoundError, ["no such local file", word], h5py.File, name)
     raises(ValueError, ["nonsense"], h5py.File, URL, driver="nonsense")
     base = URL.rsplit("/", 1)[0]
