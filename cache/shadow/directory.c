@@ -101,8 +101,9 @@ void xh_directory_say_disk(const char *path, const struct xh_unfit *u)
                 xh_directory_cure(u, 1));
 }
 
-/* Traces that |path| cannot be used. If the user named the directory, also prints it once: the program runs on, and
- * shares nothing. */
+/* Traces that |path| cannot be used. Prints it once if the user named the directory: the program runs on, and shares
+ * nothing. So it does if the process may open no more files: private memory takes a descriptor, too, and there is none
+ * either. */
 static void say_unusable(const struct xh_options *o, const char *path, const struct xh_unfit *u)
 {
     static atomic_int said;
@@ -111,7 +112,12 @@ static void say_unusable(const struct xh_options *o, const char *path, const str
         return;
     }
     xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, u->why);
-    if (o->shadow_dir[0] && !atomic_exchange(&said, 1))
+    if (u->cure == XH_CURE_FILES && !atomic_exchange(&said, 1))
+        dprintf(STDERR_FILENO,
+                "xhdf5: %s. What it reads of the files at URLs that it opens now is not kept, and is fetched anew for "
+                "each read: %s\n",
+                u->why, xh_directory_cure(u, 0));
+    else if (o->shadow_dir[0] && !atomic_exchange(&said, 1))
         dprintf(
             STDERR_FILENO,
             "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "

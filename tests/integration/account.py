@@ -429,6 +429,14 @@ def main():
                             assert status == 0, (kind, moment, images, shadow_is, out + err)
                             sums.add(err.split()[-1])
                 assert len(sums) == 1, sums
+            with tap.claim("a process with too many files open is told, once, that what it reads of further ones is "
+                           "not kept, wherever the shadow is"):
+                code = ("import h5py, resource, sys\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+                        "many = [h5py.File(f'{sys.argv[1]}?n={i}') for i in range(40)]\n"
+                        "assert len({f['images'][3].sum() for f in many}) == 1")
+                status, out, err = harness.run([PYTHON, "-c", code, f"{server.url}/images.h5"],
+                                               harness.driver_env(server))
+                assert status == 0 and err.count("\n") == 1 and "ulimit -n" in err and "not kept" in err, out + err
             with tap.claim("CAs that were read before, and cannot be read while a further connection is made, are "
                            "tried again: their file is being replaced, or the process has too many files open"):
                 code = ("import h5py, os, sys, threading\nf, ca = h5py.File(sys.argv[1]), sys.argv[2]\n"
