@@ -172,7 +172,7 @@ def main():
             for case in OTHERS:
                 with harness.shadow_dir() as shadow:
                     status, out, err = harness.run([python, HERE / "others.py", case],
-                                                   env | {"XHDF5_SHADOW_DIR": str(shadow)})
+                                                   env | {"XHDF5_SHADOW_DIR": str(shadow)}, timeout=300)
                 tap.ok(status == 0, f"{case}, h5py {sys.argv[1]}", out + err)
             for name in ("gzip", *FILTERS):
                 with tap.claim(f"prefetch, h5py {sys.argv[1]}: chunks of {name} are foretold, and come many a request"):
