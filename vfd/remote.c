@@ -162,6 +162,17 @@ static void settle(struct xh_remote *r, const char *url, hid_t fapl, const struc
     atomic_init(&r->elsewhere, 0);
 }
 
+/* Sets |o| for |url|. Where they say no sense, the option stats prints the reason, as it does where a file cannot be
+ * opened: HDF5's tools drop it. */
+static int options_of(const char *url, struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err)
+{
+    char shown[512];
+    int rc = xh_fapl_options(h5, fapl, o, err);
+    if (rc && o->stats)
+        dprintf(STDERR_FILENO, "xhdf5: %s: not opened: %s\n", xh_url_shown(url, shown, sizeof shown), err->text);
+    return rc;
+}
+
 int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote **out,
                    struct xh_err *err)
 {
@@ -169,7 +180,7 @@ int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct x
     struct xh_remote *r = make(h5, url);
     if (!r)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
-    int rc = xh_fapl_options(h5, fapl, &o, err);
+    int rc = options_of(url, h5, fapl, &o, err);
     if (rc == 0 && o.namer.by_file)
         o.followers = xh_family_behind(o.namer.family, url);
     if (rc == 0)
@@ -199,7 +210,7 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
                            : !(flags & XH_ACC_TRUNC) ? XH_EDIT_CHANGE
                            : flags & XH_ACC_CREAT    ? XH_EDIT_REPLACE
                                                      : XH_EDIT_EMPTY; /* the family driver looks for parts so */
-    int rc = xh_fapl_options(h5, fapl, &o, err);
+    int rc = options_of(url, h5, fapl, &o, err);
     if (rc)
         return rc;
     if (xh_strncasecmp(url, "s3://", 5) == 0) {

@@ -251,7 +251,8 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
     xh_process_fill_standard();
     static const char prefix[] = "XHDF5_";
     static atomic_flag warned = ATOMIC_FLAG_INIT;
-    int unknown = 0, endpoints = 0;
+    int unknown = 0, endpoints = 0, rc = 0; /* all are read, so that stats counts wherever it stands */
+    struct xh_err further;
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, prefix, sizeof prefix - 1) != 0)
             continue;
@@ -276,12 +277,11 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
             continue;
         }
         snprintf(where, sizeof where, "environment variable XHDF5_%s", key);
-        int rc = xh_options_set(o, key, eq + 1, where, err);
-        if (rc)
-            return rc;
+        int bad = xh_options_set(o, key, eq + 1, where, rc ? &further : err);
+        rc = rc ? rc : bad;
         endpoints |= xh_strcasecmp(key, "endpoints") == 0;
     }
-    int rc = endpoints ? 0 : endpoints_of_heps(o, err);
+    rc = rc || endpoints ? rc : endpoints_of_heps(o, err);
     return rc ? rc : xh_options_from_string(o, config_of_env(), "HDF5_DRIVER_CONFIG", err);
 }
 

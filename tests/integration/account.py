@@ -381,6 +381,15 @@ def main():
                                                harness.driver_env(server, shadow, log="stats,orign,debug"))
                 assert status == 0 and err.count('"orign", which is no component') == 1, err
                 assert " stats counters " in err, err
+            with tap.claim("with stats=on wrong options are told of where a program drops the reason, wherever they stand"):
+                for wrong in ({"HDF5_DRIVER_CONFIG": "retries=many"}, {"XHDF5_RETRIES": "many"}):
+                    for first in False, True:
+                        env = harness.driver_env(server, shadow, stats="on")
+                        env = wrong | env if first else env | wrong
+                        status, out, err = harness.run(["h5ls", f"{server.url}/images.h5"], env)
+                        assert status != 0 and "images.h5: not opened: " in err and "retries" in err.lower(), out + err
+                        env.pop("XHDF5_STATS")
+                        assert "not opened" not in harness.run(["h5ls", f"{server.url}/images.h5"], env)[2]
             with tap.claim("with too few files left the shadow's directory is not blamed, nor the server or its CA: "
                            "the texts name the limit"):
                 code = ("import h5py, os, resource, sys\nh5py.File(sys.argv[3]).close()\n"   # loads the plugin
