@@ -97,6 +97,18 @@ static int is_wide(const struct xh_file *f, const struct xh_keeping *k, struct x
            xh_limits_wide(f, p->leads ? stream_end - r.off : 0, NULL);
 }
 
+/* Cuts |r| into at most PIECES_MOST pieces, of which some may be claimed. The one behind the last begins at its end.
+ * Returns how many there are. */
+static size_t cut(struct xh_range r, struct xh_range pieces[PIECES_MOST + 1])
+{
+    uint64_t step = r.len / PIECES_MOST / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES;
+    size_t n = 0;
+    for (uint64_t at = 0; at < r.len; at += step)
+        pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
+    pieces[n].off = r.off + r.len;
+    return n;
+}
+
 /* Fetches |r| of the run |p|, which streams up to |stream_end|, 0: does not. |packed|: of a compressed copy. Returns
  * the end of what is seen to. */
 static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_end, const struct xh_proposal *p,
@@ -119,13 +131,11 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     int wide = !packed && is_wide(f, &k, r, stream_end, p);
     if (seen > r.off || (p->leads && !wide))
         return seen;
+    if (p->leads && xh_limits_are_single(f)) /* what comes in one piece each has no order but that of asking */
+        to_shadow(f, pieces, cut(r, pieces), &k, XH_OVER_ALL);
     if (p->leads) /* no more than behind any read, as it all comes */
         r.len = xh_min64(r.len + p->window, stream_end - r.off);
-    uint64_t step = r.len / PIECES_MOST / STRETCH_BYTES * STRETCH_BYTES + STRETCH_BYTES;
-    size_t n = 0;
-    for (uint64_t at = 0; at < r.len; at += step)
-        pieces[n++] = (struct xh_range){r.off + at, r.len - at < step ? r.len - at : step};
-    pieces[n].off = r.off + r.len;
+    size_t n = cut(r, pieces);
     /* Part of a row that is as long, or of a run that streams: it passes the shadow by. */
     if (follows || xh_policy_streams(&k, r.len + xh_followed_by(f)))
         return pieces[xh_stage_fetch(f, pieces, n, 0)].off;

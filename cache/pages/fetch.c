@@ -311,7 +311,7 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
         lim.gap_bytes = xh_limits_meta_gap(f);
     if (meta && parts)
         spread(f, wanted, runs->n, &lim);
-    xh_limits_deal(&lim, b->wide);
+    xh_limits_deal(&lim, b->wide, bytes);
     if (at_once && (b->there = xh_limits_deal_whole(f, bytes, &lim)) > 0)
         b->wide = lim.deal;
     int rc = xh_plan_make(wanted, runs->n, &lim, &b->plan);

@@ -63,6 +63,13 @@ static int is_single(const struct xh_file *f, const struct xh_origin_info *info)
     return !f->opt.multirange || info->max_ranges <= 1;
 }
 
+int xh_limits_are_single(const struct xh_file *f)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    return is_single(f, &info);
+}
+
 uint64_t xh_limits_meta_gap(const struct xh_file *f)
 {
     struct xh_origin_info info;
@@ -115,7 +122,7 @@ static uint64_t part_of(const struct xh_file *f, const struct xh_origin_info *in
 /* 1 where what comes ahead may be dealt to several connections: they are young, and the server is far. */
 static int may_deal(const struct xh_file *f, const struct xh_origin_info *info)
 {
-    return info->young && info->far && !is_single(f, info) && !is_one_of_many(f);
+    return info->young && info->far && !is_one_of_many(f);
 }
 
 /* Over how many connections a small file comes whole where nothing can be dealt, as a request has one range, or
@@ -136,7 +143,7 @@ static unsigned shares(const struct xh_file *f, const struct xh_origin_info *inf
 static unsigned deals(const struct xh_file *f, const struct xh_origin_info *info)
 {
     unsigned n = info->open < info->scattered - 1 ? info->open : info->scattered - 1;
-    return may_deal(f, info) ? n : 0;
+    return may_deal(f, info) && !is_single(f, info) ? n : 0;
 }
 
 unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there)
@@ -202,10 +209,12 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     return !info.whole;
 }
 
-void xh_limits_deal(struct xh_plan_limits *lim, unsigned n)
+void xh_limits_deal(struct xh_plan_limits *lim, unsigned n, uint64_t bytes)
 {
     if (n == 0)
         return;
+    if (lim->max_ranges == 1) /* one range each, be the first one's end rounded down: see xh_plan_make */
+        lim->stripe_bytes = (bytes / n / XH_PAGE_BYTES + 2) * XH_PAGE_BYTES;
     lim->deal = n;
     lim->even = 1;
 }
@@ -215,7 +224,7 @@ unsigned xh_limits_deal_whole(const struct xh_file *f, uint64_t bytes, struct xh
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
     unsigned there = info.open < info.streaming ? info.open : info.streaming; /* 0, too, where there may be one alone */
-    if (!may_deal(f, &info) || info.whole || there == 0 || xh_replicas_are_several(f->origin))
+    if (!may_deal(f, &info) || is_single(f, &info) || info.whole || there == 0 || xh_replicas_are_several(f->origin))
         return 0;
     unsigned more = info.streams < info.streaming - there ? info.streams : info.streaming - there;
     xh_plan_deal_at_once(lim, bytes, there, more, info.flight_bytes);

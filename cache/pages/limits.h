@@ -23,8 +23,11 @@ struct xh_sharing {
  * ranges of |mean| bytes, for a demand or ahead of one. Returns 0 when the server sends no parts of files, else 1. */
 int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, struct xh_plan_limits *lim);
 
-/* Has all of it dealt to |n| transfers, as much to each; 0: as |lim| is. */
-void xh_limits_deal(struct xh_plan_limits *lim, unsigned n);
+/* 1 where a request has one range. */
+int xh_limits_are_single(const struct xh_file *f);
+
+/* Has all |bytes| dealt to |n| transfers, as much to each; 0: as |lim| is. */
+void xh_limits_deal(struct xh_plan_limits *lim, unsigned n, uint64_t bytes);
 
 /* Has a file of which |bytes| are to come, all there is of it, dealt so that all connections are done together: those
  * that are there, and as many new ones as are worth a request, which begin later and with less. Returns how many of the

@@ -38,7 +38,7 @@ static void submit(struct xh_file *f, const struct xh_range_list *want, uint64_t
     unsigned there = 0, all = wide ? xh_limits_wide(f, bytes, &there) : 0;
     /* Once they are there, each takes a part when it is free, and waits for no slow one. */
     int opens = there < all && bytes / all >= lim.dealt_bytes;
-    xh_limits_deal(&lim, opens ? all : 0);
+    xh_limits_deal(&lim, opens ? all : 0, bytes);
     if (xh_plan_make(want->at, want->n, &lim, &plan))
         return;
     ts = malloc(plan.ntransfers * sizeof *ts);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pages/limits.h"
 #include "pages/plan.h"
 
 #define SPACE 4000u
@@ -304,6 +305,24 @@ Test(plan, too_few_bytes_or_too_many_ranges_are_not_dealt)
     xh_plan_free(&p);
     cr_assert_eq(xh_plan_make(&long_one, 1, &many, &p), 0);
     cr_assert_eq(p.ntransfers, 1);
+    xh_plan_free(&p);
+}
+
+Test(plan, where_a_request_has_one_range_each_gets_one)
+{
+    struct xh_range r = {4096 + 5, 1000003};
+    struct xh_plan_limits lim = dealing(7, 65536, 65536);
+    struct xh_plan p;
+    lim.max_ranges = 1;
+    xh_limits_deal(&lim, 7, r.len);
+    cr_assert_eq(xh_plan_make(&r, 1, &lim, &p), 0);
+    cr_assert(p.dealt);
+    cr_assert_eq(p.ntransfers, 7);
+    for (size_t i = 0; i < 7; i++) {
+        cr_assert_eq(p.transfers[i].count, 1);
+        cr_assert_eq(p.ranges[i].off, i ? p.ranges[i - 1].off + p.ranges[i - 1].len : r.off);
+    }
+    cr_assert_eq(p.ranges[6].off + p.ranges[6].len, r.off + r.len);
     xh_plan_free(&p);
 }
 
