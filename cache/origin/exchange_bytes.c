@@ -300,7 +300,8 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
     }
     x->body_bytes += len;
     atomic_fetch_add_explicit(x->arrived, len, memory_order_relaxed);
-    atomic_store_explicit(x->heard_ns, x->last_ns, memory_order_relaxed);
+    if (x->take != XH_TAKE_NOTHING) /* the text of a refusal is no sign that others are served */
+        atomic_store_explicit(x->heard_ns, x->last_ns, memory_order_relaxed);
     xh_count(x->counters, bytes_fetched, len);
     if (atomic_load_explicit(x->speculative, memory_order_relaxed))
         xh_count(x->counters, bytes_speculative, len);
