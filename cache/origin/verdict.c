@@ -101,7 +101,7 @@ static int pardon(const struct xh_attempt *a, struct xh_verdict *v, unsigned oth
     int serves = t->refused_since_ns && a->heard_ns > t->refused_since_ns;
     if (serves || !t->refused_since_ns)
         t->refused_since_ns = a->now_ns;
-    if (others && a->heard_ns > a->x->begun_ns)
+    if (others && serves && a->heard_ns > a->x->begun_ns) /* once may be a bad moment */
         xh_limits_serves(&v->limits, others, a->now_ns);
     if (serves && t->failures > midst)
         t->failures = midst;

@@ -1048,14 +1048,14 @@ Test(verdict, a_server_is_known_by_what_it_serves_at_once_when_it_refuses_more, 
 {
     for (int refuses = 0; refuses < 2; refuses++) {
         fresh();
-        for (unsigned others = 15; others >= 3; others--) {
+        for (unsigned others = 16; others >= 3; others--) {
             a.others = refuses ? others : 99;
             a.sockets = refuses ? 99 : others;
             a.heard_ns = now + 1;
             ask(1, first, refuses ? "HTTP/1.1 429 Slow\n\n" : "");
             a.tries.failures = a.tries.repeats = 0;
             cr_expect_eq(judge(refuses ? XH_NET_OK : XH_NET_CONNECT), XH_NEXT_LATER);
-            cr_expect_eq(v.limits.connections, others);
+            cr_expect_eq(v.limits.connections, others > 15 ? 0 : others, "once may be a bad moment");
         }
         struct xh_limits l = v.limits;
         xh_limits_look(&l, now + XH_WIDEN_NS - 1);
