@@ -66,7 +66,7 @@ struct xh_attempt {
     const char *leads;                 /* the server of the login host where it logs in for all; NULL: it does not */
     /* Of the server: */
     struct xh_limits limits;
-    uint64_t heard_ns;                 /* when a body's byte last came from it */
+    uint64_t heard_ns;                 /* when a byte that was wanted last came from it */
     unsigned sockets, others;          /* connections to it; requests that are under way there, but for |x| */
     /* Of the moment: */
     uint64_t now_ns;

@@ -237,10 +237,8 @@ void xh_limits_serves(struct xh_limits *l, unsigned n, uint64_t now)
 
 void xh_limits_look(struct xh_limits *l, uint64_t now)
 {
-    if (l->connections && now - l->refused_ns >= XH_WIDEN_NS) {
+    for (; l->connections && now - l->refused_ns >= XH_WIDEN_NS; l->refused_ns += XH_WIDEN_NS)
         l->connections = l->connections > CONNECTIONS_FEW ? 0 : l->connections * XH_WIDEN_TIMES;
-        l->refused_ns = now;
-    }
     if (l->changed_ns == 0 || now - l->changed_ns < XH_WIDEN_NS)
         return;
     l->max_ranges *= XH_WIDEN_TIMES;

@@ -50,7 +50,7 @@ struct xh_endpoint {
     uint64_t lost_ns;                /* no connection could be made then, or a reply was stuck since then: its name may
                                       * lead elsewhere by now; 0: never */
     atomic_ullong arrived;           /* body bytes; without the lock, orders nothing */
-    atomic_ullong heard_ns;          /* when the last of them came; the same */
+    atomic_ullong heard_ns;          /* when the last came that was wanted; the same */
 };
 
 enum xh_place {

@@ -80,7 +80,7 @@ struct xh_exchange {
     struct xh_counters *counters;
     const _Atomic int *speculative;  /* nobody waits for it now; relaxed */
     atomic_ullong *arrived;          /* where the server's body bytes are counted; relaxed, orders nothing */
-    atomic_ullong *heard_ns;         /* where it is noted when some came; the same */
+    atomic_ullong *heard_ns;         /* where it is noted when some came that were wanted; the same */
     uint64_t doubt_ns;               /* connections that have idled since then, or longer, are not used; 0: any are */
     uint64_t lost_ns;                /* the server's name is looked up anew, unless it was since then; 0: as ever */
     int whole_seen;                  /* 200 came where parts were asked for: this one is taken */

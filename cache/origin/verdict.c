@@ -90,10 +90,11 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
     return XH_NEXT_LATER;
 }
 
-/* A server, or what is before it, has refused |a|'s request or the connection for it, beside |others| that are there.
- * If bytes came over those meanwhile, it serves no more at once than those; and if they came since it began to refuse
- * this one, that is no failure in a row: the row begins anew, in its midst, lest pauses become short again. Returns 1
- * then. */
+/* A server, or what is before it, has refused |a|'s request or the connection for it, beside |others| that are there
+ * (0: this says nothing of how many there may be). If bytes of a file came over those since it last refused this one,
+ * that is no failure in a row: the row begins anew, in its midst, lest pauses become short again. If some came
+ * meanwhile, too, it serves no more at once than those: a single refusal may be a bad moment. Returns 1 where the row
+ * begins anew. */
 static int pardon(const struct xh_attempt *a, struct xh_verdict *v, unsigned others)
 {
     struct xh_tries *t = &v->tries;
@@ -101,7 +102,7 @@ static int pardon(const struct xh_attempt *a, struct xh_verdict *v, unsigned oth
     int serves = t->refused_since_ns && a->heard_ns > t->refused_since_ns;
     if (serves || !t->refused_since_ns)
         t->refused_since_ns = a->now_ns;
-    if (others && serves && a->heard_ns > a->x->begun_ns) /* once may be a bad moment */
+    if (others && serves && a->heard_ns > a->x->begun_ns)
         xh_limits_serves(&v->limits, others, a->now_ns);
     if (serves && t->failures > midst)
         t->failures = midst;
@@ -707,8 +708,10 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     }
     if (a->out->net == XH_NET_PROXY)
         return xh_proxy_refused(x->proxy, x->url, a->out->proxy_status, &v->err) ? XH_NEXT_FAIL : later(a, v, few, 0);
-    /* Where there are others to the server, it, or a firewall, may take no more of us. */
-    if (lacks_connection(a) && a->sockets > 0 && pardon(a, v, a->sockets))
+    /* Where there are others to the server, it, or a firewall, may take no more of us. A name that does not resolve,
+     * or CAs that cannot be read, say nothing of that. */
+    int local = a->out->net == XH_NET_NAME || a->out->net == XH_NET_UNTRUSTED;
+    if (lacks_connection(a) && a->sockets > 0 && pardon(a, v, local ? 0 : a->sockets))
         v->waits = 0; /* it is there */
     xh_sentence_net(a, advice, &v->err);
     switch (a->out->net) {

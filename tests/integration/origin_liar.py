@@ -83,6 +83,7 @@ LIES = {
     "loop": ("XH_E_PROTO", "loop", {}),
     "no-location": ("XH_E_PROTO", "Location", {}),
     "always-503": ("XH_E_STATUS", "503", {"retries": 2}),
+    "always-503-text": ("XH_E_STATUS", "503", {"retries": 2}),    # its text is no sign that others are served
     "teapot": ("XH_E_STATUS", "418", {}),
     "gone": ("XH_E_NOENT", "410", {}),
     "forbidden": ("XH_E_ACCES", "403", {}),
@@ -407,6 +408,8 @@ class Server:
             return self.send(s, "302 Found", {}, b"")
         elif lie == "always-503":
             return self.send(s, "503 Busy", {}, b"")
+        elif lie == "always-503-text":
+            return self.send(s, "503 Busy" if n < 12 else "404 Not Found", {}, b"busy")
         elif lie == "teapot":
             return self.send(s, "418 Teapot", {}, b"")
         elif lie == "gone":

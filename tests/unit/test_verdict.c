@@ -972,6 +972,7 @@ Test(verdict, a_server_that_takes_no_further_connection_is_read_over_those_that_
         fresh();
         a.sockets = 4;
         cr_expect_eq(tries_of(none[i], 1, 1), 8 * 5 + 8, "%zu: the bound of all attempts", i);
+        cr_expect_eq(v.limits.connections, none[i] == XH_NET_NAME ? 0 : 4, "%zu: a resolver is not the server", i);
         cr_expect(none[i] == XH_NET_NAME || none[i] == XH_NET_HANDSHAKE || strstr(v.err.text, "XHDF5_CONNECTIONS"),
                   "%zu: %s", i, v.err.text);
         fresh();
@@ -1067,6 +1068,9 @@ Test(verdict, a_server_is_known_by_what_it_serves_at_once_when_it_refuses_more, 
         xh_limits_look(&l, now + 3 * XH_WIDEN_NS);
         xh_limits_look(&l, now + 4 * XH_WIDEN_NS);
         cr_expect_eq(l.connections, 0, "nothing is known any more");
+        l = v.limits;
+        xh_limits_look(&l, now + 60 * XH_WIDEN_NS);
+        cr_expect_eq(l.connections, 0, "nor after an hour in which nobody looked");
     }
     fresh();
     a.others = a.sockets = 7;
