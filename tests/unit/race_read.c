@@ -880,35 +880,38 @@ static void a_stream_goes_over_small_holes_alone(void)
     engine.streams = 0;
 }
 
+/* Of a part that hangs, the name is the last that was written. */
+#define PART(call) (fprintf(stderr, "# %s\n", #call), call)
+
 int main(void)
 {
-    a_stream_waits_for_its_reader();
+    PART(a_stream_waits_for_its_reader());
     for (unsigned seed = 1; seed <= 4; seed++)
-        a_stream_is_cut(seed);
-    a_stream_leaves_no_gaps_behind(300000, 4000);
+        PART(a_stream_is_cut(seed));
+    PART(a_stream_leaves_no_gaps_behind(300000, 4000));
     for (int ends = 0; ends < 2; ends++)
-        a_file_behind_others_comes_as_far_as_there_is_room(5, ends);
-    a_stream_leaves_no_gaps_behind(131072, 100);
-    a_stream_leaves_no_gaps_behind(390001, 65536);
-    a_stream_goes_over_small_holes_alone();
-    a_reader_hurries_a_patient_stream(0);
-    a_reader_hurries_a_patient_stream(1);
-    a_stream_stands_before_it_is_submitted();
-    threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 0, EAGER, 4);
-    threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 20, EAGER, 4);
-    threads_share(0, 0);
-    threads_share(8u << 20, 0);
-    threads_share(32u << 20, 20);
-    a_taker_before_submission_promotes();
-    a_child_closes();
-    a_child_does_not_wait_for_the_parents_look();
-    a_child_asks_for_statistics();
+        PART(a_file_behind_others_comes_as_far_as_there_is_room(5, ends));
+    PART(a_stream_leaves_no_gaps_behind(131072, 100));
+    PART(a_stream_leaves_no_gaps_behind(390001, 65536));
+    PART(a_stream_goes_over_small_holes_alone());
+    PART(a_reader_hurries_a_patient_stream(0));
+    PART(a_reader_hurries_a_patient_stream(1));
+    PART(a_stream_stands_before_it_is_submitted());
+    PART(threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 0, EAGER, 4));
+    PART(threads_read("shadow=off,stream_bytes=0,readahead_bytes=24M", 20, EAGER, 4));
+    PART(threads_share(0, 0));
+    PART(threads_share(8u << 20, 0));
+    PART(threads_share(32u << 20, 20));
+    PART(a_taker_before_submission_promotes());
+    PART(a_child_closes());
+    PART(a_child_does_not_wait_for_the_parents_look());
+    PART(a_child_asks_for_statistics());
     for (int i = 0; i < 5; i++)
-        a_childs_threads_come_at_once();
-    read_parcels_hold_no_memory();
-    threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, EAGER, 0);
-    threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, LAZY, 0);
-    threads_read("shadow=off,stream_bytes=0,readahead_bytes=4M,part_bytes=512k", 4, EAGER, 0);
-    threads_read("shadow=off,stream_bytes=1M,readahead_bytes=2000000,private_budget_bytes=1M", 4, LAZY, 0);
+        PART(a_childs_threads_come_at_once());
+    PART(read_parcels_hold_no_memory());
+    PART(threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, EAGER, 0));
+    PART(threads_read("shadow=off,stream_bytes=0,readahead_bytes=2000000,part_bytes=64k", 0, LAZY, 0));
+    PART(threads_read("shadow=off,stream_bytes=0,readahead_bytes=4M,part_bytes=512k", 4, EAGER, 0));
+    PART(threads_read("shadow=off,stream_bytes=1M,readahead_bytes=2000000,private_budget_bytes=1M", 4, LAZY, 0));
     return 0;
 }
