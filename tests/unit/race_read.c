@@ -61,21 +61,21 @@ static struct {
     int early;                  /* the head comes before its version is known */
     unsigned resumes;
     _Atomic size_t begun;       /* loads of the stream that was begun last */
-    struct xh_transfer *dead[8]; /* cancelled while they ran */
+    struct {
+        struct xh_transfer *t;
+        int dead;
+    } serving[8]; /* by each thread */
     _Atomic unsigned standing;  /* streams that wait to be resumed */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .resumed = PTHREAD_COND_INITIALIZER};
 
-/* Waits until |t| takes bytes. Returns 1 when it was cancelled. */
-static int stands(struct xh_transfer *t)
+/* Waits until |t|, which thread |by| serves, takes bytes. Returns 1 when it was cancelled. */
+static int stands(struct xh_transfer *t, unsigned by)
 {
-    int dead = 0;
     for (;;) {
         pthread_mutex_lock(&engine.lock);
         unsigned seen = engine.resumes;
-        for (size_t i = 0; i < 8; i++)
-            dead |= engine.dead[i] == t;
-        dead |= engine.cancel;
+        int dead = engine.serving[by].dead || engine.cancel;
         pthread_mutex_unlock(&engine.lock);
         if (dead || !t->full || !t->full(t))
             return dead;
@@ -88,7 +88,7 @@ static int stands(struct xh_transfer *t)
     }
 }
 
-static void serve(struct xh_transfer *t, unsigned *seed, int cancelled)
+static void serve(struct xh_transfer *t, unsigned by, unsigned *seed, int cancelled)
 {
     struct xh_err err = {0};
     uint8_t piece[9000];
@@ -97,7 +97,7 @@ static void serve(struct xh_transfer *t, unsigned *seed, int cancelled)
         for (struct xh_range r = t->ranges[i]; r.len && !cancelled;) {
             size_t n = 1 + (size_t)rand_r(seed) % sizeof piece;
             n = n < r.len ? n : r.len;
-            if (t->full && stands(t)) {
+            if (t->full && stands(t, by)) {
                 cancelled = 1;
                 break;
             }
@@ -111,16 +111,12 @@ static void serve(struct xh_transfer *t, unsigned *seed, int cancelled)
         }
     if (cancelled)
         xh_err_set(&err, XH_E_NET, 0, "made to fail");
-    pthread_mutex_lock(&engine.lock);
-    for (size_t i = 0; i < 8; i++)
-        engine.dead[i] = engine.dead[i] == t ? NULL : engine.dead[i];
-    pthread_mutex_unlock(&engine.lock);
     t->done(t, cancelled ? &err : NULL);
 }
 
 static void *engine_main(void *arg)
 {
-    unsigned seed = (unsigned)(uintptr_t)arg;
+    unsigned seed = (unsigned)(uintptr_t)arg, by = seed - 1;
     pthread_mutex_lock(&engine.lock);
     for (;;) {
         struct xh_transfer **from = engine.demand ? &engine.demand : &engine.speculative;
@@ -136,12 +132,15 @@ static void *engine_main(void *arg)
             continue;
         }
         struct xh_transfer *t = *from;
-        int cancelled = engine.cancel;
+        int cancelled = engine.cancel || t->origin_private == engine.serving;
         *from = t->link;
         t->origin_private = NULL; /* in no queue: nothing to promote */
+        engine.serving[by].t = t;
+        engine.serving[by].dead = 0;
         pthread_mutex_unlock(&engine.lock);
-        serve(t, &seed, cancelled);
+        serve(t, by, &seed, cancelled);
         pthread_mutex_lock(&engine.lock);
+        engine.serving[by].t = NULL;
         if (--engine.busy == 0)
             pthread_cond_broadcast(&engine.drained);
     }
@@ -269,11 +268,10 @@ void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
 {
     (void)o;
     pthread_mutex_lock(&engine.lock);
+    if (t->origin_private)
+        t->origin_private = engine.serving; /* it is queued, and is dead when its turn comes */
     for (size_t i = 0; i < 8; i++)
-        if (!engine.dead[i] || engine.dead[i] == t) {
-            engine.dead[i] = t;
-            break;
-        }
+        engine.serving[i].dead |= engine.serving[i].t == t;
     engine.resumes++;
     pthread_cond_broadcast(&engine.resumed);
     pthread_mutex_unlock(&engine.lock);
@@ -514,6 +512,7 @@ static void start_again(void)
     pthread_cond_init(&engine.resumed, NULL);
     engine.demand = engine.speculative = NULL;
     engine.busy = 0;
+    memset(engine.serving, 0, sizeof engine.serving);
     engine.mood = EAGER;
     for (uintptr_t i = 0; i < 3; i++) {
         CHECK(pthread_create(&t, NULL, engine_main, (void *)(i + 1)) == 0);
