@@ -24,6 +24,8 @@
 #define OBJECT_BYTES (100u * 1000 * 1000 + 77)
 #define READ_IN_BYTES (12u * 1000 * 1000) /* where the random readers are */
 #define READERS 4
+#define THREADS 10
+#define NO_STREAMS 2 /* of these: streams that stand keep none from a demand */
 
 #define CHECK(what)                                                                \
     do {                                                                           \
@@ -64,7 +66,7 @@ static struct {
     struct {
         struct xh_transfer *t;
         int dead;
-    } serving[8]; /* by each thread */
+    } serving[THREADS];
     _Atomic unsigned standing;  /* streams that wait to be resumed */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .resumed = PTHREAD_COND_INITIALIZER};
@@ -114,14 +116,23 @@ static void serve(struct xh_transfer *t, unsigned by, unsigned *seed, int cancel
     t->done(t, cancelled ? &err : NULL);
 }
 
+/* Where thread |by| finds what it serves next; there is none where that is NULL. */
+static struct xh_transfer **next_for(unsigned by)
+{
+    struct xh_transfer **at = &engine.demand;
+    while (*at && (*at)->full && by < NO_STREAMS)
+        at = &(*at)->link;
+    return *at ? at : &engine.speculative;
+}
+
 static void *engine_main(void *arg)
 {
     unsigned seed = (unsigned)(uintptr_t)arg, by = seed - 1;
     pthread_mutex_lock(&engine.lock);
     for (;;) {
-        struct xh_transfer **from = engine.demand ? &engine.demand : &engine.speculative;
+        struct xh_transfer **from = next_for(by);
         int late = from == &engine.speculative && engine.mood != EAGER && !engine.cancel;
-        if (!*from || (late && engine.mood == STRICT)) {
+        if (!*from || (late && engine.mood == STRICT) || ((*from)->full && by < NO_STREAMS)) {
             pthread_cond_wait(&engine.more, &engine.lock);
             continue;
         }
@@ -167,7 +178,7 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     (void)url, (void)o, (void)hint, (void)c, (void)patience, (void)err;
     *out = calloc(1, sizeof **out);
     pthread_mutex_lock(&engine.lock);
-    for (uintptr_t i = 0; i < 8 && !engine.started; i++) {
+    for (uintptr_t i = 0; i < THREADS && !engine.started; i++) {
         pthread_t t;
         CHECK(pthread_create(&t, NULL, engine_main, (void *)(i + 1)) == 0);
         pthread_detach(t);
@@ -270,7 +281,7 @@ void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
     pthread_mutex_lock(&engine.lock);
     if (t->origin_private)
         t->origin_private = engine.serving; /* it is queued, and is dead when its turn comes */
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < THREADS; i++)
         engine.serving[i].dead |= engine.serving[i].t == t;
     engine.resumes++;
     pthread_cond_broadcast(&engine.resumed);
