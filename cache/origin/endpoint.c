@@ -500,6 +500,7 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
     if (xh_endpoint_is_held(e))
         return;
     count_waiting(e);
+    xh_limits_look(&e->limits, xh_now_ns()); /* what waits may do so for long, and nothing else be queued meanwhile */
     while ((r = next_request(e)) != NULL && !has_to_wait(e, r)) {
         r->fresh = wants_fresh(e, r);
         struct xh_thread *t = r->fresh ? least_busy(e) : NULL;

@@ -295,6 +295,23 @@ Test(endpoint, a_server_that_says_when_to_come_back_is_left_alone_until_then, .i
     cr_assert_not(xh_endpoint_is_held(e));
 }
 
+Test(endpoint, a_limit_is_widened_though_nothing_more_is_queued, .init = fresh)
+{
+    struct load *l[8];
+    for (int i = 0; i < 8; i++)
+        l[i] = ask(0);
+    xh_limits_serves(&e->limits, 2, now);
+    start();
+    cr_expect_eq(e->active, 2, "%u", e->active);
+    now += XH_WIDEN_NS - 1;
+    l[0]->sent_ns = l[1]->sent_ns = now - 20 * MS; /* else the link is a slow one */
+    finish(l[0]);
+    cr_expect_eq(e->active, 2, "%u", e->active);
+    now += 1;
+    finish(l[1]);
+    cr_expect_gt(e->active, 2, "%u", e->active);
+}
+
 Test(endpoint, a_client_with_connections_of_its_own_is_told_and_tells, .init = fresh)
 {
     struct load *l = ask(0);
