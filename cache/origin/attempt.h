@@ -17,7 +17,7 @@ enum xh_login_stage {
 struct xh_tries {
     unsigned hops;               /* redirects since the original URL */
     unsigned failures;           /* in a row, without progress worth the name */
-    uint64_t row_ns;             /* when the first of these attempts began */
+    uint64_t row_ns;             /* when the first of these attempts began, or the last one that was forgiven */
     unsigned repeats;            /* in all */
     unsigned scraps;             /* replies that were whole, and brought fewer than XH_PACE_BYTES of more */
     unsigned returns;            /* to the original URL, because a target refused */

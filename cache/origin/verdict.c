@@ -104,6 +104,8 @@ static int pardon(const struct xh_attempt *a, struct xh_verdict *v, unsigned oth
         t->refused_since_ns = a->now_ns;
     if (others && serves && a->heard_ns > a->x->begun_ns)
         xh_limits_serves(&v->limits, others, a->now_ns);
+    if (serves)
+        t->row_ns = a->x->begun_ns ? a->x->begun_ns : a->now_ns;
     if (serves && t->failures > midst)
         t->failures = midst;
     return serves;

@@ -1045,6 +1045,20 @@ Test(verdict, a_server_that_was_there_is_waited_for_as_long_as_one_that_is_silen
                  v.tries.repeats);
 }
 
+Test(verdict, a_server_that_had_others_meanwhile_is_waited_for_from_then_on, .init = fresh, .fini = over)
+{
+    options.stall_timeout_ms = 30000;
+    for (unsigned n = 0; n < 10; n++) { /* in 50 s */
+        now += 4 * SECOND;
+        a.sockets = 4;
+        ask(1, first, "");
+        cr_assert_eq(judge(XH_NET_CONNECT), XH_NEXT_LATER, "%u", n);
+        a.heard_ns = now + 1;
+    }
+    unsigned n = tries_of(XH_NET_CONNECT, 1, 0); /* the first of them is forgiven, too */
+    cr_expect_eq(n, 30, "a second apart: %u", n);
+}
+
 Test(verdict, a_server_is_known_by_what_it_serves_at_once_when_it_refuses_more, .init = fresh, .fini = over)
 {
     for (int refuses = 0; refuses < 2; refuses++) {
