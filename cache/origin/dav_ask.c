@@ -327,8 +327,7 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
              a->suffix, a->method, d->reply.status, (int)out.net, d->sent);
     /* The connection may break behind a refusal, and we cut off what has no end. */
     d->answered |= d->reply.over;
-    d->lost = out.net == XH_NET_NAME || out.net == XH_NET_CONNECT ||
-              (out.net == XH_NET_BROKEN && d->reply.status == 0 && out.opened > 0);
+    d->lost = xh_lacks_connection(&out, d->reply.status != 0);
     if (out.net != XH_NET_OK && !told)
         return net_error(d, a, &out, err);
     heed_retry_after(d, to);

@@ -665,13 +665,11 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     return is_transient(status) ? judge_passing(a, v, after_ms) : judge_last(a, v);
 }
 
-/* 1 when a connection of |a|'s own could not be made, or was of no use. */
-static int lacks_connection(const struct xh_attempt *a)
+int xh_lacks_connection(const struct xh_outcome *out, int answered)
 {
-    enum xh_net net = a->out->net;
+    enum xh_net net = out->net;
     return (net >= XH_NET_NAME && net <= XH_NET_CONNECT_TIMEOUT) || net == XH_NET_HANDSHAKE || net == XH_NET_PROXY ||
-           (net == XH_NET_UNTRUSTED && a->out->no_cas) ||
-           (net == XH_NET_BROKEN && a->x->reply.status == 0 && a->x->opened > 0);
+           (net == XH_NET_UNTRUSTED && out->no_cas) || (net == XH_NET_BROKEN && !answered && out->opened > 0);
 }
 
 /* The network failed before the reply was whole. */
@@ -681,9 +679,10 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     unsigned retries = retries_of(a);
     char buf[XH_TLS_ADVICE_BYTES];
     const char *advice = xh_tls_advice(a->out->text, a->now_s, buf);
+    int lacks = xh_lacks_connection(a->out, x->reply.status != 0);
     /* The file was there: its server is being started anew, or this machine changes its network. It is waited for as
      * long as one that is silent, by those that somebody waits for. */
-    v->waits = lacks_connection(a) && (a->opened || (x->probe && x->probe->again)) && !a->hasty && !a->speculative;
+    v->waits = lacks && (a->opened || (x->probe && x->probe->again)) && !a->hasty && !a->speculative;
     /* What worked before will most likely work again. */
     unsigned few = a->stranger && retries > 2 && !v->waits ? 2 : retries;
     if (a->stands) { /* a server does not wait for ever, and nobody wants more now */
@@ -713,7 +712,7 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     /* Where there are others to the server, it, or a firewall, may take no more of us. A name that does not resolve,
      * or CAs that cannot be read, say nothing of that. */
     int local = a->out->net == XH_NET_NAME || a->out->net == XH_NET_UNTRUSTED;
-    if (lacks_connection(a) && a->sockets > 0 && pardon(a, v, local ? 0 : a->sockets))
+    if (lacks && a->sockets > 0 && pardon(a, v, local ? 0 : a->sockets))
         v->waits = 0; /* it is there */
     xh_sentence_net(a, advice, &v->err);
     switch (a->out->net) {

@@ -94,7 +94,7 @@ static int came(size_t end)
 static enum xh_next judge(enum xh_net net)
 {
     xh_url_unref(v.to);
-    out = (struct xh_outcome){.net = net, .no_cas = no_cas};
+    out = (struct xh_outcome){.net = net, .no_cas = no_cas, .opened = x.opened};
     a.now_ns = now;
     a.dice = (uint32_t)rand();
     a.asked_came = came(x.asked_end);
