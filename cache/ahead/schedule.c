@@ -131,10 +131,16 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     int wide = !packed && is_wide(f, &k, r, stream_end, p);
     if (seen > r.off || (p->leads && !wide))
         return seen;
-    if (p->leads && xh_limits_are_single(f)) /* what comes in one piece each has no order but that of asking */
-        to_shadow(f, pieces, cut(r, pieces), &k, XH_OVER_ALL);
+    uint64_t first = 0; /* bytes that are seen to before the rest */
+    if (p->leads && xh_limits_are_single(f)) { /* what comes in one piece each has no order but that of asking */
+        size_t n = cut(r, pieces), done = to_shadow(f, pieces, n, &k, XH_OVER_ALL);
+        if (done < n)
+            return pieces[done].off;
+        first = r.len;
+    }
     if (p->leads) /* no more than behind any read, as it all comes */
         r.len = xh_min64(r.len + p->window, stream_end - r.off);
+    r = (struct xh_range){r.off + first, r.len - first};
     size_t n = cut(r, pieces);
     /* Part of a row that is as long, or of a run that streams: it passes the shadow by. */
     if (follows || xh_policy_streams(&k, r.len + xh_followed_by(f)))

@@ -1148,6 +1148,35 @@ Test(read, what_a_stream_has_brought_waits_for_its_reader, .timeout = 50)
     xh_cache_close(f);
 }
 
+/* What the read takes comes first, over all connections; what follows it is asked for behind it, or at the next read. */
+Test(read, a_long_run_that_begins_with_its_read_is_seen_to_up_to_its_end_where_a_request_has_one_range, .timeout = 50)
+{
+    struct xh_range r = {1u << 20, 19u << 20};
+    engine.object_bytes = 64u << 20;
+    engine.far = 1;
+    engine.streams = 8;
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=18M,multirange=off");
+    pthread_mutex_lock(&engine.lock);
+    engine.hold = 1; /* so that all of it is on its way */
+    pthread_mutex_unlock(&engine.lock);
+    uint64_t end = r.off + r.len;
+    struct xh_proposal p = {.r = &r, .n = 1, .window = 18u << 20, .run_end = 50u << 20, .leads = 1, .turns = 1};
+    cr_expect_eq(xh_schedule_run(f, &p), end);
+    uint64_t asked = fetched(f);
+    cr_expect_geq(asked, r.len);
+    struct xh_range rest = {end, 4u << 20};
+    p = (struct xh_proposal){.r = &rest, .n = 1, .window = 18u << 20, .run_end = 50u << 20, .turns = 1};
+    cr_expect_eq(xh_schedule_run(f, &p), end, "there is no room yet");
+    pthread_mutex_lock(&engine.lock);
+    engine.hold = 0;
+    pthread_cond_broadcast(&engine.more);
+    pthread_mutex_unlock(&engine.lock);
+    drain();
+    cr_expect_eq(xh_schedule_run(f, &p), rest.off + rest.len);
+    drain();
+    xh_cache_close(f);
+}
+
 /* ---- sharing ---------------------------------------------------------------------------- */
 
 static char share_dir[64];
