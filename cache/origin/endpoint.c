@@ -390,9 +390,27 @@ static struct xh_request *first_demand(struct xh_endpoint *e)
     return first_of(&e->demand);
 }
 
+/* 1 where streams leave no connection for what cannot wait: the server serves no more at once. */
+static int is_limited(const struct xh_endpoint *e, const struct xh_request *r)
+{
+    return e->limits.connections && e->active >= e->limits.connections && !is_stream(r) && r->waits_ns;
+}
+
+/* The first that waits in |ring| and is no stream; NULL: there is none. */
+static struct xh_request *first_short(struct xh_ring *ring)
+{
+    for (struct xh_ring *p = ring->next; p != ring; p = p->next)
+        if (!is_stream(xh_ring_of(p, struct xh_request, link)))
+            return xh_ring_of(p, struct xh_request, link);
+    return NULL;
+}
+
 static struct xh_request *next_request(struct xh_endpoint *e)
 {
     struct xh_request *r;
+    /* Streams that take turns would have the reader of anything else wait for all of them. */
+    if (e->limits.connections && ((r = first_short(&e->again)) != NULL || (r = first_short(&e->demand)) != NULL))
+        return r;
     if ((r = first_of(&e->again)) != NULL || (r = first_demand(e)) != NULL)
         return r;
     r = first_of(&e->speculative);
@@ -446,6 +464,10 @@ static uint64_t make_way(struct xh_endpoint *e, const struct xh_request *r)
     unsigned most = xh_endpoint_share(e, r->job->origin), others = e->active - e->streams;
     if (e->streams == 0 || e->active < most || others >= most_for(e, r) || !is_worth_opening(e, r, 0))
         return UINT64_MAX;
+    if (is_limited(e, r)) {
+        xh_way_force(e);
+        return UINT64_MAX;
+    }
     uint64_t wait = xh_way_make(e, xh_link_opening_ns(&e->link), most, 1);
     return wait ? wait : UINT64_MAX;
 }

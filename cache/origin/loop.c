@@ -133,7 +133,8 @@ static void start_bound(struct xh_thread *t)
         }
         xh_ring_take(&r->link);
         xh_request_enter(r, XH_REQ_RUNNING);
-        r->resume = r->leaves = 0;
+        r->resume = 0;
+        r->leaves = XH_LEAVES_NOT;
         r->stay = XH_STAYS;
         xh_ring_put_last(&t->running, &r->link);
         r->exchange = x;
@@ -162,8 +163,11 @@ static void start_bound(struct xh_thread *t)
 /* 1 when |r| leaves its connection to others. The reader may have come meanwhile. */
 static int leaves(struct xh_request *r)
 {
-    int does = r->leaves && !r->resume && xh_exchange_stands(r->exchange);
-    r->leaves = 0;
+    int stands = !r->resume && xh_exchange_stands(r->exchange);
+    int does = r->leaves == XH_LEAVES_FLOWING || (r->leaves && stands);
+    if (does && !stands)
+        r->resume = 1; /* its reader wants more */
+    r->leaves = XH_LEAVES_NOT;
     return does;
 }
 
@@ -261,7 +265,7 @@ static int wake_delayed(struct xh_thread *t)
         struct xh_request *r = xh_ring_of(p, struct xh_request, link);
         next = p->next;
         if (r->due_ns == 0 && !xh_endpoint_has_room(r)) {
-            xh_err_set(&gone, XH_E_CANCELLED, 0, "the stream lost its connection to others while it stood still");
+            xh_err_set(&gone, XH_E_CANCELLED, 0, "the stream left its connection to others");
             xh_job_fail(r->job, &gone); /* its reader fetches what it wants, and may begin another stream */
             next = t->delayed.next;
         } else if (r->due_ns <= now) {

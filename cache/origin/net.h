@@ -19,7 +19,7 @@ enum xh_net {
     XH_NET_OK,        /* the reply came whole */
     XH_NET_CUT,       /* a callback cut it off, or nothing was wanted of it any more */
     XH_NET_CANCELLED, /* its owner wants it no more */
-    XH_NET_LEFT,      /* its stream stood still, and left the connection to others */
+    XH_NET_LEFT,      /* a stream's, which left the connection to others */
     XH_NET_STUCK,     /* it was given up there, as its bytes may come sooner over another connection */
     XH_NET_NAME,      /* the name did not resolve */
     XH_NET_CONNECT,   /* refused, unreachable */

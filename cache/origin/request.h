@@ -30,6 +30,13 @@ enum xh_stay {
     XH_STAYS_NO_LONGER    /* it is stuck: leaves its connection, and is asked for anew */
 };
 
+/* Whether a stream leaves its connection to others, when its thread looks. */
+enum xh_leave {
+    XH_LEAVES_NOT,
+    XH_LEAVES_STANDING, /* if it still stands then */
+    XH_LEAVES_FLOWING   /* whether it stands or not */
+};
+
 /* How often a request was stuck. */
 enum xh_stuck {
     XH_STUCK_NEVER,
@@ -51,7 +58,7 @@ struct xh_request {
     struct xh_exchange *exchange;  /* while RUNNING */
     int cut;                       /* to be ended by its thread */
     int resume;                    /* to go on, when it stands still */
-    int leaves;                    /* to leave its connection to others, if it still stands when its thread looks */
+    enum xh_leave leaves;
     enum xh_stay stay;
     enum xh_stuck stuck;
     int again;                     /* while QUEUED: in the endpoint's ring |again| */

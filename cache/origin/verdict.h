@@ -13,8 +13,8 @@
  * seconds; half of it by the random |dice|, so that clients do not come back in step. */
 uint64_t xh_backoff_ms(unsigned failures, uint32_t dice);
 
-/* 1 when no connection could be made for what went as |out|, or it was of no use: it broke before any answer. |answered|:
- * the head of one came. */
+/* 1 when no connection could be made for what went as |out|, or it was of no use: it broke before any answer.
+ * |answered|: the head of one came. */
 int xh_lacks_connection(const struct xh_outcome *out, int answered);
 
 /* Judges |a|. Fills |v| and returns its |next|. Threads: any. Does not block. */

@@ -75,6 +75,33 @@ unsigned xh_way_free(const struct xh_endpoint *e, double opening_ns, unsigned mo
     return gone;
 }
 
+static void tell(struct stream *one, enum xh_leave how)
+{
+    xh_trace(XH_T_ORIGIN, "leave", "id=%p stood_ms=%llu", (void *)one->r, (unsigned long long)(one->stood / 1000000u));
+    one->r->leaves = how;
+    one->r->thread->cuts = 1;
+    xh_engine_wake(one->r->thread);
+}
+
+/* What others may have claimed, and wait for, is not left. */
+void xh_way_force(const struct xh_endpoint *e)
+{
+    struct stream s[LOOKED_AT], *best = NULL;
+    unsigned n = streams_of(e, s);
+    int most = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (s[i].leaves)
+            return; /* that is one */
+        int suits = s[i].stood ? 2 : s[i].r->job->speculative ? 1 : 0;
+        if (s[i].r->job->transfer->goes_on || (best && suits <= most))
+            continue;
+        most = suits;
+        best = &s[i];
+    }
+    if (best)
+        tell(best, XH_LEAVES_FLOWING);
+}
+
 uint64_t xh_way_make(const struct xh_endpoint *e, double opening_ns, unsigned most, unsigned wanted)
 {
     struct stream s[LOOKED_AT];
@@ -86,12 +113,8 @@ uint64_t xh_way_make(const struct xh_endpoint *e, double opening_ns, unsigned mo
         struct stream *one = next(s, n, opening_ns, most, &wait);
         if (!one || wait)
             return wait;
-        xh_trace(XH_T_ORIGIN, "leave", "id=%p stood_ms=%llu", (void *)one->r,
-                 (unsigned long long)(one->stood / 1000000u));
         leave(s, n, one);
-        one->r->leaves = 1;
-        one->r->thread->cuts = 1;
-        xh_engine_wake(one->r->thread);
+        tell(one, XH_LEAVES_STANDING);
     }
     return 0; /* what comes of it is seen when they have left */
 }

@@ -397,7 +397,19 @@ static int is_of_cache(const struct bench *b, struct sim_world *w)
             }
             return 1;
         }
-    return 0;
+    if (strcmp(b->name, "R-beside") != 0)
+        return 0;
+    w->object.size = READ_FILE_BYTES;
+    w->shared = 1;
+    w->readers = 2;
+    w->reading[0] = SIM_STREAM;
+    w->piece[0] = IMAGE_BYTES;
+    w->bytes[0] = (uint64_t)b->images * IMAGE_BYTES;
+    w->reading[1] = SIM_META;
+    w->piece[1] = 1000;
+    w->bytes[1] = b->reads * w->piece[1];
+    w->late_ns = 3 * SIM_S;
+    return 1;
 }
 
 static struct sim_link link_of(const struct bench *b, double rtt_ms, double rate_mbit, double loss)
@@ -830,6 +842,8 @@ static void usage(void)
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
            "sim --workload R-stream|R-steps|R-random|R-scattered|R-strides|R-announced [--readers N] [--reads N]\n"
            "    [--piece BYTES]   the cache without HDF5: so many pieces for each reader; scattered: many in a call\n"
+           "sim --workload R-beside [--images N] [--reads N] [--within S]   a stream, and from its fourth second\n"
+           "    on a reader of so many small pieces, which is timed\n"
            "sim --workload … --site RTT,MBIT,LOSS[,SECONDS,MBIT]   another server has the file too, behind a link of\n"
            "    its own, which may get another rate; up to four times\n"
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"

@@ -391,12 +391,18 @@ static void *read_all(void *arg)
     if (own && open_file(r) != 0)
         return NULL;
     uint64_t size = xh_cache_size(r->file), piece = running->piece[r->index], left = running->bytes[r->index];
+    int late = r->index && running->late_ns;
+    if (late)
+        sim_wait(r, sim_now() + running->late_ns);
+    uint64_t begun = sim_now();
     piece = piece < size ? piece : size;
     if (size != running->object.size && !running->server.struck[SIM_F_TOTAL]) /* else it was told so */
         wrong(r->out, "wrong size", r, size, "");
     else if (size == running->object.size)
         for (uint64_t i = 0; left >= piece && piece && next_read(r, i, piece, size, &left) == 0;)
             i++;
+    if (late)
+        r->out->second_ns = sim_now() - begun;
     if (own)
         xh_cache_close(r->file);
     return NULL;

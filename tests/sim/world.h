@@ -79,6 +79,7 @@ struct sim_world {
     int shared;               /* the readers have one open file; else each its own */
     enum sim_reading reading[SIM_READERS_MOST];
     uint64_t piece[SIM_READERS_MOST], bytes[SIM_READERS_MOST]; /* of a read; in all */
+    uint64_t late_ns;         /* the second reader begins so long after the first one, and is timed; 0: with it */
     unsigned switches;        /* as sim_begin has it */
     uint64_t call_most_ns;    /* longest that one call of the cache may take; 0: any time */
 };
@@ -87,7 +88,7 @@ struct sim_world {
 struct sim_result {
     int code;            /* the last error of a reader; 0: none */
     uint64_t ns;         /* until the last reader was done, without the opening's share left out */
-    uint64_t second_ns;  /* of it, for the second file; 0: there is none */
+    uint64_t second_ns;  /* of it, for the second file, or reader; 0: there is none */
     uint64_t bytes;      /* that readers got */
     uint64_t digest;
     char wrong[512];     /* what must not be; "": nothing */

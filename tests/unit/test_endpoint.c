@@ -568,6 +568,43 @@ Test(endpoint, only_streams_never_keep_a_request_waiting, .init = fresh)
     cr_assert_eq(more->r.state, XH_REQ_QUEUED);
 }
 
+/* Such a stream may go on for as long as its file is. */
+Test(endpoint, at_a_servers_limit_one_stream_leaves_for_demand_though_it_goes_on, .init = fresh)
+{
+    static struct xh_exchange going[3];
+    struct load *stream[3];
+    known_and_fast();
+    for (int i = 0; i < 3; i++)
+        stream[i] = ask_stream(0);
+    start();
+    for (int i = 0; i < 3; i++)
+        stream[i]->r.exchange = &going[i];
+    stream[0]->stream.goes_on = 1;
+    promote(stream[1]);
+    xh_limits_serves(&e->limits, 3, now);
+    struct load *guess = ask(1);
+    start();
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(stream[i]->r.leaves, XH_LEAVES_NOT, "%d: not for a guess", i);
+    cr_expect_eq(guess->r.state, XH_REQ_QUEUED);
+    struct load *one = ask(0), *more = ask(0);
+    start();
+    cr_assert_eq(one->r.state, XH_REQ_QUEUED);
+    cr_expect_eq(stream[0]->r.leaves, XH_LEAVES_NOT, "others may wait for it");
+    cr_expect_eq(stream[1]->r.leaves, XH_LEAVES_NOT, "its reader waits");
+    cr_expect_eq(stream[2]->r.leaves, XH_LEAVES_FLOWING);
+    struct load *again = make(1, 100 * MIB);
+    again->stream.full = never_full;
+    again->job.transfer = &again->stream;
+    cr_assert_eq(xh_endpoint_queue(&again->r, XH_PLACE_AGAIN), 0);
+    finish(stream[2]);
+    cr_expect_eq(one->r.state, XH_REQ_RUNNING);
+    finish(one);
+    cr_expect_eq(more->r.state, XH_REQ_RUNNING, "one after another");
+    finish(more);
+    cr_expect_eq(again->r.state, XH_REQ_RUNNING, "what streams waits for that");
+}
+
 Test(endpoint, a_stream_that_is_not_patient_begins_at_once_on_its_objects_thread, .init = fresh)
 {
     known_and_fast();

@@ -1148,7 +1148,7 @@ Test(read, what_a_stream_has_brought_waits_for_its_reader, .timeout = 50)
     xh_cache_close(f);
 }
 
-/* What the read takes comes first, over all connections; what follows it is asked for behind it, or at the next read. */
+/* The read itself comes first, over all connections; what follows it is asked for behind it, or at the next read. */
 Test(read, a_long_run_that_begins_with_its_read_is_seen_to_up_to_its_end_where_a_request_has_one_range, .timeout = 50)
 {
     struct xh_range r = {1u << 20, 19u << 20};
