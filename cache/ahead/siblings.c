@@ -106,9 +106,7 @@ static size_t places(const struct xh_extent *ext, size_t n, struct xh_range *out
 static uint64_t fetch_of(struct xh_file *g)
 {
     const struct xh_range *last = &kin.at[kin.n - 1];
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < kin.n; i++)
-        bytes += kin.at[i].len;
+    uint64_t bytes = xh_ranges_bytes(kin.at, kin.n);
     if (g->sibling->asked || g->opt.namer.family != kin.family || g->size < last->off + last->len ||
         kin.ahead + bytes > FIRST_READS(g->opt.readahead_bytes))
         return 0;

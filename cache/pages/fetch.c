@@ -301,11 +301,9 @@ static int make_plan(struct xh_file *f, int ahead, int meta, const struct xh_run
     struct xh_range *wanted = malloc(runs->n * sizeof *wanted);
     if (!wanted)
         return XH_E_NOMEM;
-    uint64_t bytes = 0, before = ahead ? xh_flow_flying(f) : 0;
-    for (size_t i = 0; i < runs->n; i++) {
+    for (size_t i = 0; i < runs->n; i++)
         wanted[i] = bytes_of_run(f, runs->at[i]);
-        bytes += wanted[i].len;
-    }
+    uint64_t bytes = xh_ranges_bytes(wanted, runs->n), before = ahead ? xh_flow_flying(f) : 0;
     int parts = xh_limits_get(f, before + bytes, bytes / runs->n, ahead, &lim);
     if (meta && ahead && parts)
         lim.gap_bytes = xh_limits_meta_gap(f);

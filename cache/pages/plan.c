@@ -183,10 +183,8 @@ static uint64_t next_stripe(struct dealing *d)
 static void deal(const struct xh_range *in, size_t n, const struct xh_plan_limits *lim, struct xh_plan_transfer *t,
                  struct xh_range *out)
 {
-    struct dealing d = {.lim = lim, .stripe = lim->stripe_bytes};
+    struct dealing d = {.lim = lim, .rest = xh_ranges_bytes(in, n), .stripe = lim->stripe_bytes};
     uint64_t left = d.stripe;
-    for (size_t i = 0; i < n; i++)
-        d.rest += in[i].len;
     for (size_t i = 0; i < lim->deal; i++)
         t[i].count = 0;
     for (size_t i = 0; i < n; i++)
@@ -207,10 +205,7 @@ static void deal(const struct xh_range *in, size_t n, const struct xh_plan_limit
 static int make_dealt(const struct xh_range *joined, size_t m, const struct xh_plan_limits *lim, struct xh_plan *p)
 {
     size_t n = 0, all = 0, most = 0;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < m; i++)
-        bytes += joined[i].len;
-    if (lim->deal < 2 || bytes / lim->deal < lim->dealt_bytes)
+    if (lim->deal < 2 || xh_ranges_bytes(joined, m) / lim->deal < lim->dealt_bytes)
         return 1;
     size_t header = xh_range_header_bytes(joined[m - 1]);
     struct xh_plan_transfer *t = calloc(lim->deal, sizeof *t);

@@ -101,9 +101,7 @@ static void choose_samples(struct xh_samples *m, uint64_t size)
         m->at[m->n++] = (struct xh_range){off, size < XH_SAMPLE_BYTES ? size : XH_SAMPLE_BYTES};
     }
     m->n = xh_ranges_join(m->at, m->n, 0);
-    m->bytes = 0;
-    for (size_t i = 0; i < m->n; i++)
-        m->bytes += m->at[i].len;
+    m->bytes = xh_ranges_bytes(m->at, m->n);
 }
 
 /* Ensures that the samples of a proved site are there. Returns 0 when they cannot be had now. */

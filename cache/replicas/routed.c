@@ -312,8 +312,7 @@ struct xh_routed *xh_routed_new(struct xh_replicas *r, struct xh_transfer *t)
     g->r = r;
     g->demand = !t->speculative;
     g->urgent = t->full && !t->patient;
-    for (size_t i = 0; i < t->nranges; i++)
-        g->total += t->ranges[i].len;
+    g->total = xh_ranges_bytes(t->ranges, t->nranges);
     return g;
 }
 

@@ -81,13 +81,11 @@ static size_t packed_ranges(const struct xh_compressed *b, const struct xh_range
 int xh_compressed_map(struct xh_file *f, const struct xh_range *r, size_t n, struct xh_packed_view *v)
 {
     struct xh_compressed *b = f->compressed;
-    uint64_t plain = 0, packed = 0;
+    uint64_t packed = 0;
     *v = (struct xh_packed_view){.file = b->file, .r = malloc(n * sizeof *v->r), .of = malloc(n * sizeof *v->of)};
-    for (size_t i = 0; i < n; i++)
-        plain += r[i].len;
     if (v->r && v->of)
         v->n = packed_ranges(b, r, n, v->r, v->of, &packed);
-    if (v->n && xh_policy_takes_packed(packed, plain))
+    if (v->n && xh_policy_takes_packed(packed, xh_ranges_bytes(r, n)))
         return 1;
     xh_compressed_unmap(v);
     return 0;
