@@ -87,15 +87,6 @@ static unsigned distance(const char *a, const char *b)
     return row[nb];
 }
 
-static int is_within(const char *name, const char *known)
-{
-    size_t n = strlen(name);
-    for (; strlen(known) >= n; known++)
-        if (xh_strncasecmp(known, name, n) == 0)
-            return 1;
-    return 0;
-}
-
 /* The known name that |name| is most likely meant for: one of which it is a part, as cache_dir of disk_cache_dir, or
  * else the one with the least distance. */
 static const char *nearest(const char *name)
@@ -103,10 +94,11 @@ static const char *nearest(const char *name)
     const char *best = xh_opt_rows[0].name;
     unsigned least = ~0u;
     for (size_t i = 0; i < XH_OPT_COUNT; i++) {
-        unsigned d = is_within(name, xh_opt_rows[i].name) ? 1 : distance(name, xh_opt_rows[i].name);
+        const char *known = xh_opt_rows[i].name;
+        unsigned d = xh_strcasestr(known, name) ? 1 : distance(name, known);
         if (d < least) {
             least = d;
-            best = xh_opt_rows[i].name;
+            best = known;
         }
     }
     return best;
