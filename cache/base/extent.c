@@ -28,8 +28,8 @@ size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off)
 
 int xh_range_order(const void *a, const void *b)
 {
-    const struct xh_range *x = a, *y = b;
-    return (x->off > y->off) - (x->off < y->off);
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
 }
 
 int xh_range_add(struct xh_range_list *l, uint64_t off, uint64_t len, size_t most)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/err.h"
+#include "base/extent.h"
 #include "base/table.h"
 
 int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
@@ -31,14 +32,8 @@ size_t xh_runs_at(const struct xh_runs *r, uint64_t idx)
     return xh_count_before(i, r->n, r->at[i].first + r->at[i].count <= idx);
 }
 
-static int by_first(const void *a, const void *b)
-{
-    const struct xh_run *x = a, *y = b;
-    return (x->first > y->first) - (x->first < y->first);
-}
-
 void xh_runs_sort(struct xh_runs *r)
 {
     if (r->n > 1)
-        qsort(r->at, r->n, sizeof *r->at, by_first);
+        qsort(r->at, r->n, sizeof *r->at, xh_range_order);
 }

@@ -103,7 +103,7 @@ static void measure_leg(struct xh_routed *g, uint64_t now)
 {
     uint64_t came = atomic_load_explicit(&g->came, memory_order_relaxed);
     double speed = now > g->seen_ns ? (double)(came - g->seen) / (double)(now - g->seen_ns) : 0;
-    g->speed = g->speed > 0 ? MEMORY * g->speed + (1 - MEMORY) * speed : speed;
+    smooth(&g->speed, speed, MEMORY);
     g->seen = came;
     g->seen_ns = now;
 }

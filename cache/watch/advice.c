@@ -1,6 +1,7 @@
 /* Advice: see advice.h. */
 #include "advice.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "shadow/shadow.h"
@@ -18,11 +19,6 @@ struct change {
     void (*say)(const struct xh_facts *f, char *out);
 };
 
-static double least(double a, double b)
-{
-    return a < b ? a : b;
-}
-
 static double percent(uint64_t part, const struct xh_facts *f)
 {
     return f->wall_ns ? 100.0 * (double)part / (double)f->wall_ns : 0;
@@ -31,7 +27,7 @@ static double percent(uint64_t part, const struct xh_facts *f)
 /* Time that unforeseen reads waited for round trips. The rest of their wait is due to the link's speed. */
 static double round_trips(const struct xh_facts *f, const struct xh_unforeseen *u)
 {
-    return least((double)u->wait_ns, (double)u->reads * (double)f->rtt_ns);
+    return fmin((double)u->wait_ns, (double)u->reads * (double)f->rtt_ns);
 }
 
 /* Time spent waiting for the link's speed, or the server's. */

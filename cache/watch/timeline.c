@@ -1,7 +1,6 @@
 /* The time line: see timeline.h. */
 #include "timeline.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/files.h"
+#include "base/letters.h"
 #include "base/now.h"
 #include "trace.h"
 
@@ -71,10 +71,7 @@ static size_t put_string(char *out, size_t n, size_t size, const char *s, size_t
 
 static int is_number(const char *s, size_t len)
 {
-    size_t i = 0;
-    while (i < len && isdigit((unsigned char)s[i]))
-        i++;
-    return len > 0 && len < 20 && i == len && (len == 1 || s[0] != '0');
+    return len > 0 && len < 20 && strspn(s, XH_DIGITS) == len && (len == 1 || s[0] != '0');
 }
 
 /* Makes members of a JSON object from "key=value key="a value" …". Words without '=' are ignored. */
