@@ -138,15 +138,10 @@ static inline uint64_t xh_ahead_most(const struct xh_file *f, int kept)
     return xh_policy_most_ahead(f->opt.readahead_bytes, budget, kept ? xh_shadow_were_busy() : 0);
 }
 
-static inline uint64_t xh_pages_end(const struct xh_file *f)
-{
-    return f->size / XH_PAGE_BYTES + (f->size % XH_PAGE_BYTES != 0);
-}
-
 /* Pages that end at |end|, which is in the file, or before. The file's last one may be shorter. */
 static inline uint64_t xh_pages_before(const struct xh_file *f, uint64_t end)
 {
-    return end == f->size ? xh_pages_end(f) : end / XH_PAGE_BYTES;
+    return end == f->size ? xh_page_up(end) : end / XH_PAGE_BYTES;
 }
 
 #endif

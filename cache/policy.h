@@ -146,7 +146,7 @@ uint64_t xh_policy_spare_bytes(double rtt_ms);
 /* ---- whole file or not ------------------------------------------------------------------------------------------- */
 
 struct xh_opened {
-    uint64_t size, most_ahead, head_bytes, whole_file_bytes; /* the last two: the options */
+    uint64_t size, most_ahead, whole_file_bytes; /* the last one: the option */
     double rtt_ms;         /* 0: unknown */
     uint64_t second_bytes; /* what the link brings in a second; 0: unknown */
     unsigned connections;  /* that would bring it */

@@ -13,7 +13,6 @@ void xh_whole_facts(struct xh_file *f, struct xh_opened *out)
     xh_replicas_get_info(f->origin, &info);
     *out = (struct xh_opened){.size = f->size,
                               .most_ahead = f->shadow ? xh_ahead_most(f, 1) : 0,
-                              .head_bytes = f->opt.head_bytes,
                               .whole_file_bytes = f->opt.whole_file_bytes,
                               .rtt_ms = (double)info.rtt_ns / 1e6,
                               .second_bytes = info.second_bytes,

@@ -130,11 +130,6 @@ static void stats_of(struct xh_file *f, struct xh_stats *out)
     xh_compressed_stats(f->compressed, out);
 }
 
-static void print_unopened(struct xh_file *f, const struct xh_stats *counted, const struct xh_err *err)
-{
-    xh_account_print_unopened(f->account, f->url_shown, counted, err->text);
-}
-
 /* What the parent had under way, what it held in private memory and what its threads may have been changing at the
  * moment of the fork is leaked: its state cannot be told from sound. */
 static void become_child(struct xh_file *f)
@@ -246,7 +241,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         if (whole)
             xh_account_add(whole, &counted, NULL);
         else if (o->stats && !o->may_lack && !quiet && f->url_shown && err)
-            print_unopened(f, &counted, err);
+            xh_account_print_unopened(f->account, f->url_shown, &counted, err->text);
         file_free(f);
         return rc;
     }

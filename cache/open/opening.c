@@ -122,8 +122,3 @@ void xh_opening_save(struct xh_opening *op, const char *url, const struct xh_opt
     if (!left || (!kept && o->disk_cache_dir[0]))
         forget(url, o, !left, !kept);
 }
-
-void xh_opening_end(struct xh_opening *op)
-{
-    xh_shadow_turn_over(&op->turn);
-}

@@ -27,7 +27,8 @@ struct xh_opening {
     int awaited;                  /* 1: others want to open it too, and wait for this one */
 };
 
-/* Waits a short time for the turn to open |url|, on the account |a|, and looks for what is known of it. */
+/* Waits a short time for the turn to open |url|, on the account |a|, and looks for what is known of it. The caller gives
+ * op->turn to the next process (xh_shadow_turn_over), also after an opening that failed. */
 void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_account *a);
 
 /* Leaves what |origin| knows of |url| now with the shadow |s|, for the processes that wait; and with |disk|, NULL:
@@ -45,8 +46,5 @@ size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_
 /* Finds the version of |url| that was opened last, with what the origin left of it as its hint: on the disk, else in
  * the shadow. Returns 1 or 0. */
 int xh_opening_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out);
-
-/* Gives the turn to the next process, also after an opening that failed. */
-void xh_opening_end(struct xh_opening *op);
 
 #endif

@@ -228,7 +228,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
          : told         ? open_told(f, told, &head, err)
                         : open_asking(f, &op, &head, err);
     if (rc) {
-        xh_opening_end(&op);
+        xh_shadow_turn_over(&op.turn);
         free(head.bytes);
         return rc;
     }
@@ -246,7 +246,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
         rc = attach_shadow(f, &head, &op, err);
     f->others_wait = op.awaited;
     f->opened_jointly |= op.awaited || op.vouched;
-    xh_opening_end(&op);
+    xh_shadow_turn_over(&op.turn);
     xh_walk_init(f, !told || !told->data_only); /* before anything is fetched ahead, as it counts that */
     if (f->opt.sums)
         xh_unverified_waive(f);

@@ -1219,7 +1219,7 @@ Test(read, what_a_stream_has_brought_goes_to_the_shadow_up_to_the_files_end, .ti
         struct xh_file *f = open_shareable(end, "");
         stream_in(f, off, end);
         xh_stage_share(f);
-        cr_expect(xh_shadow_has(f->shadow, 5, xh_pages_end(f) - 5), "%llu", (unsigned long long)end);
+        cr_expect(xh_shadow_has(f->shadow, 5, xh_page_up(f->size) - 5), "%llu", (unsigned long long)end);
         cr_expect_neq(xh_shadow_peek(f->shadow, 4), XH_CLAIM_READY, "half of it is not there");
         opening = atomic_load(&origin_now->fetched);
         for (uint64_t at = 20480; at < end; at += PIECE)
@@ -1241,7 +1241,7 @@ Test(read, of_what_lies_in_pieces_whole_pages_are_shared, .timeout = 50)
         cr_assert_eq(xh_stage_fetch(f, &pieces[i], 1, 0), 1);
     drain();
     xh_stage_share(f);
-    for (uint64_t p = 4, k = 0; p < xh_pages_end(f); p++) {
+    for (uint64_t p = 4, k = 0; p < xh_page_up(f->size); p++) {
         int is = k < sizeof whole / sizeof *whole && p == whole[k];
         cr_expect_eq(xh_shadow_peek(f->shadow, p) == XH_CLAIM_READY, is, "page %llu", (unsigned long long)p);
         k += (uint64_t)is;
@@ -2669,7 +2669,7 @@ Test(read, who_opens_at_the_same_time_vouches_for_the_same_reader_alone, .timeou
         xh_opening_begin(&op, "https://test/x", &f->opt, f->account);
         cr_expect_eq(op.vouched, cases[i].vouched, "%zu", i);
         cr_expect_str_eq(op.hint, "known", "it is asked whether that is still there");
-        xh_opening_end(&op);
+        xh_shadow_turn_over(&op.turn);
     }
     engine.left_in = NULL;
     xh_cache_close(f);
