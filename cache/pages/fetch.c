@@ -80,6 +80,12 @@ enum xh_claim xh_fetch_claim(struct xh_file *f, uint64_t page, int meta, struct 
     return XH_CLAIM_NONE;
 }
 
+void xh_fetch_forgo(struct xh_file *f, const struct xh_runs *runs)
+{
+    for (size_t i = 0; i < runs->n; i++)
+        xh_shadow_forgo(f->shadow, runs->at[i].first, runs->at[i].count);
+}
+
 static void batch_free(struct batch *b)
 {
     if (!b)
@@ -454,8 +460,7 @@ err:
     free(ts);
     batch_free(b);
     if (claimed)
-        for (size_t i = 0; i < runs->n; i++)
-            xh_shadow_forgo(f->shadow, runs->at[i].first, runs->at[i].count);
+        xh_fetch_forgo(f, runs);
     return rc;
 }
 

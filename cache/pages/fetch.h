@@ -37,6 +37,8 @@ uint64_t xh_fetch_meta_asked(const struct xh_file *f);
 /* Claims |page| as LATER, and adds it to |mine| where the claim was had. Returns what became of the claim; without
  * memory it is given up, and that is XH_CLAIM_NONE. */
 enum xh_claim xh_fetch_claim(struct xh_file *f, uint64_t page, int meta, struct xh_runs *mine);
+/* Gives up |runs|, claimed so and not begun. */
+void xh_fetch_forgo(struct xh_file *f, const struct xh_runs *runs);
 
 /* Fetches |runs| (claimed as LATER by the caller, unless |claimed| is 0: then the pages stay out of
  * the shadow). Bytes go to the shadow, published page by page, and to |op|'s extents; with

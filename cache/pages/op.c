@@ -133,15 +133,12 @@ int xh_op_pages(const struct xh_read_op *op, struct xh_runs *out)
 
 uint64_t xh_op_asked_in(const struct xh_read_op *op, const struct xh_runs *runs)
 {
+    struct xh_extent part;
     uint64_t sum = 0;
     for (size_t k = 0; k < runs->n; k++) {
         uint64_t off = runs->at[k].first * XH_PAGE_BYTES, end = off + runs->at[k].count * XH_PAGE_BYTES;
-        for (size_t i = first_extent(op, off); i < op->n && op->ext[i].off < end; i++) {
-            const struct xh_extent *e = &op->ext[i];
-            uint64_t a = e->off > off ? e->off : off;
-            uint64_t b = e->off + e->len < end ? e->off + e->len : end;
-            sum += b > a ? b - a : 0;
-        }
+        for (size_t i = first_extent(op, off); i < op->n && op->ext[i].off < end; i++)
+            sum += cut(&op->ext[i], off, end, &part) ? part.len : 0;
     }
     return sum;
 }

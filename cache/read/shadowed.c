@@ -3,6 +3,7 @@
 
 #include "disk/disk.h"
 #include "object.h"
+#include "pages/fetch.h"
 #include "pages/flow.h"
 #include "sources.h"
 
@@ -10,12 +11,6 @@ static int peek(struct xh_file *f, const struct xh_extent *ext, size_t n, struct
 {
     return n == 1 ? xh_shadow_read(f->shadow, ext->off, ext->buf, ext->len) == ext->len
                   : xh_shadow_readv(f->shadow, ext, n) == n;
-}
-
-static void forgo(struct xh_read_op *op, const struct xh_runs *runs)
-{
-    for (size_t i = 0; i < runs->n; i++)
-        xh_shadow_forgo(op->f->shadow, runs->at[i].first, runs->at[i].count);
 }
 
 static int sort_page(struct xh_read_op *op, uint64_t p)
@@ -79,7 +74,7 @@ static int serve(struct xh_read_op *op, struct xh_err *err)
     int rc = sort_pages(op);
     op->take = 0;
     if (rc) {
-        forgo(op, &op->mine);
+        xh_fetch_forgo(op->f, &op->mine);
         return xh_op_nomem(op, err);
     }
     count(op);

@@ -132,19 +132,14 @@ static int fetch_all(struct xh_compressed *b, struct xh_unpacking *of, struct xh
     return rc;
 }
 
-static void give_up(struct xh_file *f, struct xh_runs runs, int claimed)
-{
-    for (size_t i = 0; claimed && i < runs.n; i++)
-        xh_shadow_forgo(f->shadow, runs.at[i].first, runs.at[i].count);
-}
-
 /* What was unpacked is counted and judged; what was damaged is left to the original. */
 static int end(struct xh_compressed *b, struct xh_unpacking *of, struct xh_runs *rest)
 {
     int rc = of->failed;
     for (size_t i = 0; i < of->rest.n; i++)
         if (xh_runs_add_run(rest, of->rest.at[i])) {
-            give_up(of->op->f, (struct xh_runs){&of->rest.at[i], 1, 1}, of->claimed);
+            if (of->claimed)
+                xh_shadow_forgo(of->op->f->shadow, of->rest.at[i].first, of->rest.at[i].count);
             rc = XH_E_NOMEM;
         }
     xh_runs_sort(rest);
@@ -216,7 +211,8 @@ static int bring(struct xh_read_op *op, const struct xh_runs *runs, int claimed,
     op->served.alone -= brought; /* mostly it had been foreseen, there */
     op->served.ahead += brought;
     if (rc) {
-        give_up(op->f, rest, claimed);
+        if (claimed)
+            xh_fetch_forgo(op->f, &rest);
         rc = xh_op_nomem(op, err);
     } else {
         rc = xh_fetch_start(op->f, op, &rest, claimed, err);
@@ -229,9 +225,9 @@ static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
 {
     for (int i = 0; i < 2; i++) {
         struct xh_runs *runs = &op->packed[i];
-        if (rc)
-            give_up(op->f, *runs, i == 0);
-        else if (runs->n)
+        if (rc && i == 0)
+            xh_fetch_forgo(op->f, runs);
+        else if (rc == 0 && runs->n)
             rc = bring(op, runs, i == 0, err);
         runs->n = 0;
     }
