@@ -20,11 +20,6 @@ static inline int xh_toupper(int c)
     return c >= 'a' && c <= 'z' ? c & ~0x20 : c;
 }
 
-static inline int xh_islower(int c)
-{
-    return c >= 'a' && c <= 'z';
-}
-
 static inline int xh_isalpha(int c)
 {
     return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';

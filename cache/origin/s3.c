@@ -51,21 +51,15 @@ static char *write_path(char *to, const char *from, size_t n, enum path_of of)
 /* 1 when the bucket can be the first part of a host's name that a wildcard certificate covers. */
 static int is_host_part(const char *bucket, size_t n)
 {
-    if (n < 3 || n > BUCKET_MOST || !xh_isalnum((unsigned char)bucket[0]) || !xh_isalnum((unsigned char)bucket[n - 1]))
-        return 0;
-    for (size_t i = 0; i < n; i++)
-        if (!xh_islower((unsigned char)bucket[i]) && !isdigit((unsigned char)bucket[i]) && bucket[i] != '-')
-            return 0;
-    return 1;
+    return n >= 3 && n <= BUCKET_MOST && bucket[0] != '-' && bucket[n - 1] != '-' &&
+           strspn(bucket, "abcdefghijklmnopqrstuvwxyz" XH_DIGITS "-") >= n;
 }
 
 /* What is wrong with |name|; NULL: nothing. */
 static const char *fault_of(const char *bucket, size_t n, const char *key, size_t key_len)
 {
-    int plain = n > 0 && n < XH_S3_BUCKET_BYTES && xh_isalnum((unsigned char)bucket[0]);
-    for (size_t i = 0; i < n && plain; i++)
-        plain = xh_isalnum((unsigned char)bucket[i]) || strchr("-._", bucket[i]) != NULL;
-    if (!plain)
+    if (n == 0 || n >= XH_S3_BUCKET_BYTES || !xh_isalnum((unsigned char)bucket[0]) ||
+        strspn(bucket, XH_LETTERS XH_DIGITS "-._") < n)
         return "what stands behind s3:// is no bucket's name (it is written s3://bucket/key; access points and tenants "
                "have https URLs)";
     if (key_len > KEY_MOST)

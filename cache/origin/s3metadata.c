@@ -116,16 +116,15 @@ static char *ask(const char *base, const char *path, int puts, const char *heade
     return NULL;
 }
 
-/* 1 when |text|, without the end of its line, which is cut off, may stand in a header or a path. */
-static int is_word(char *text, size_t most, const char *also)
+/* 1 when |text|, without the end of its line, which is cut off, is |good| characters, which may stand in a header or a
+ * path. */
+static int is_word(char *text, size_t most, const char *good)
 {
-    size_t n = strcspn(text, "\r\n"), i = 0;
+    size_t n = strcspn(text, "\r\n");
     if (text[n + strspn(text + n, "\r\n")])
         return 0;
     text[n] = '\0';
-    while (i < n && (xh_isalnum((unsigned char)text[i]) || strchr(also, text[i])))
-        i++;
-    return n > 0 && n <= most && i == n;
+    return n > 0 && n <= most && strspn(text, good) == n;
 }
 
 /* "|name| |secret|". NULL without memory. Owns: xh_wipe(). */
@@ -137,7 +136,7 @@ static char *line_of(const char *name, const char *secret)
 
 static char *ask_container(const struct xh_env *env, const char *relative, const char **why)
 {
-    static const char good[] = " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
+    static const char good[] = XH_LETTERS XH_DIGITS " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~";
     const char *file = xh_env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
     const char *plain = xh_env_get(env, "AWS_CONTAINER_AUTHORIZATION_TOKEN");
     size_t len = 0;
@@ -170,12 +169,12 @@ static char *ask_machine(const struct xh_env *env, const char **why)
     while (n > 0 && (size_t)n < sizeof base && base[n - 1] == '/')
         base[--n] = '\0';
     char *token = ask(base, TOKEN_PATH, 1, TOKEN_LASTS, why);
-    if (token && (!is_word(token, TOKEN_MOST_BYTES, "+/=-_.~") ||
+    if (token && (!is_word(token, TOKEN_MOST_BYTES, XH_LETTERS XH_DIGITS "+/=-_.~") ||
                   !(header = line_of("X-aws-ec2-metadata-token:", token))))
         *why = "answers with no token";
     if (header)
         role = ask(base, ROLE_PATH, 0, header, why);
-    if (role && !is_word(role, ROLE_MOST_BYTES, "+=,.@_-")) {
+    if (role && !is_word(role, ROLE_MOST_BYTES, XH_LETTERS XH_DIGITS "+=,.@_-")) {
         *why = "names no role";
     } else if (role) {
         snprintf(path, sizeof path, "%s%s", ROLE_PATH, role);

@@ -86,15 +86,6 @@ static void tell_once(const char *what, const char *why)
         dprintf(STDERR_FILENO, "xhdf5: no token is sent: %.1050s %s\n", what, why);
 }
 
-/* The length of what is all characters that a token has (RFC 6750) and begins |s|, which ends at |n|. */
-static size_t token_length(const char *s, size_t n)
-{
-    size_t i = 0;
-    while (i < n && (xh_isalnum((unsigned char)s[i]) || (s[i] && strchr("-._~+/=", s[i]))))
-        i++;
-    return i;
-}
-
 /* Whether |path|, which the user gave as a file's name, may be the token itself, with or without the word Bearer: no
  * such file is there, and it does not begin as the name of a place. */
 static int may_be_token(const char *path)
@@ -114,7 +105,7 @@ static const char *take_value(struct xh_token *t, const char *s, size_t n)
         return "is empty";
     if (n > XH_TOKEN_MAX_BYTES)
         return "is longer than a token may be (64 KiB)";
-    if (token_length(s, n) != n)
+    if (strspn(s, XH_LETTERS XH_DIGITS "-._~+/=") != n) /* RFC 6750. Behind it is a blank, or a NUL */
         return "holds characters that no token has";
     t->value = strndup(s, n);
     if (!t->value)

@@ -3,7 +3,6 @@
 #include "url.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,8 @@
 #include "base/escape.h"
 #include "base/hash.h"
 #include "base/letters.h"
+#include "base/number.h"
+#include "base/wipe.h"
 
 #define URL_MAX_BYTES 16384u /* redirects carry tokens of several KiB in their query */
 #define HOST_MAX_BYTES 255u
@@ -78,18 +79,9 @@ static int host_is_plain(struct view h)
 {
     if (h.n == 0 || h.n > HOST_MAX_BYTES)
         return 0;
-    if (h.p[0] == '[') {
-        if (h.n < 4 || h.p[h.n - 1] != ']')
-            return 0;
-        for (size_t i = 1; i + 1 < h.n; i++)
-            if (xh_hex_digit(h.p[i]) < 0 && h.p[i] != ':' && h.p[i] != '.')
-                return 0;
-        return 1;
-    }
-    for (size_t i = 0; i < h.n; i++)
-        if (!xh_isalnum((unsigned char)h.p[i]) && !strchr(".-_", h.p[i]))
-            return 0;
-    return 1;
+    if (h.p[0] == '[')
+        return h.n >= 4 && h.p[h.n - 1] == ']' && strspn(h.p + 1, XH_DIGITS "abcdefABCDEF:.") == h.n - 2;
+    return strspn(h.p, XH_LETTERS XH_DIGITS ".-_") >= h.n;
 }
 
 /* Parses ":port", ":" (RFC 3986, 3.2.3) or nothing. Returns the port, or 0 when it is none. */
@@ -97,14 +89,9 @@ static unsigned port_of(const char *p, const char *end, unsigned usual)
 {
     if (p == end || (*p == ':' && p + 1 == end))
         return usual;
-    unsigned port = 0;
-    if (*p++ != ':')
-        return 0;
-    for (; p < end; p++) {
-        if (!isdigit((unsigned char)*p) || (port = port * 10 + (unsigned)(*p - '0')) > 65535)
-            return 0;
-    }
-    return port;
+    char *behind;
+    uint64_t port;
+    return *p == ':' && xh_digits(p + 1, &behind, &port) == 0 && behind == end && port <= 65535 ? (unsigned)port : 0;
 }
 
 const char *xh_url_authority(const char *s, unsigned default_port, struct xh_authority *out)
@@ -391,10 +378,8 @@ void xh_url_unref(struct xh_url *u)
         return;
     free(u->text);
     free(u->server);
-    if (u->password)
-        explicit_bzero(u->password, strlen(u->password));
     free(u->user);
-    free(u->password);
+    xh_wipe(u->password);
     free(u->shown);
     free(u->region);
     free(u);
