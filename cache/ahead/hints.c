@@ -13,6 +13,10 @@
 #include "watch/timeline.h"
 #include "watch/trace.h"
 
+/* So many waiting hints are looked at to find out whether the reader has gone past them. */
+#define LOOK_MOST 4096u
+#define LEN_MASK  (UINT64_MAX >> 1) /* of xh_hint.len */
+
 void xh_hints_init(struct xh_hints *h)
 {
     *h = (struct xh_hints){0};
@@ -107,7 +111,7 @@ static int take_ahead(struct xh_hints *h, uint64_t a, uint64_t b)
 static int go_past(struct xh_hints *h, const struct xh_extent *ext, size_t n)
 {
     uint64_t lo = UINT64_MAX, hi = 0;
-    size_t most = h->n < XH_HINTS_LOOK ? h->n : XH_HINTS_LOOK;
+    size_t most = h->n < LOOK_MOST ? h->n : LOOK_MOST;
     for (size_t i = 0; i < n; i++) {
         lo = ext[i].off < lo ? ext[i].off : lo;
         hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
@@ -155,7 +159,7 @@ static void advance(struct xh_file *f, struct xh_range *r, size_t n)
         struct xh_hint *w = &h->wait[h->first];
         if (r[i].len < w->len) {
             w->off += r[i].len;
-            w->len = (w->len - r[i].len) & XH_HINT_LEN;
+            w->len = (w->len - r[i].len) & LEN_MASK;
         } else {
             h->first++;
             h->n--;
@@ -229,7 +233,7 @@ size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range 
     for (size_t i = 0; i < n; i++)
         if (r[i].len)
             h->wait[h->first + h->n++] =
-                (struct xh_hint){.off = r[i].off, .len = r[i].len & XH_HINT_LEN, .meta = kind == XH_KIND_META};
+                (struct xh_hint){.off = r[i].off, .len = r[i].len & LEN_MASK, .meta = kind == XH_KIND_META};
     note_state(h);
     pthread_mutex_unlock(&h->lock);
     fill(f);

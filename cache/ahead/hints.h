@@ -20,11 +20,6 @@
 
 extern const struct xh_observer xh_hints_observer;
 
-/* So many waiting hints are looked at to find out whether the reader has gone past them. */
-#define XH_HINTS_LOOK 4096u
-
-#define XH_HINT_LEN (UINT64_MAX >> 1)
-
 struct xh_hint {
     uint64_t off;
     uint64_t len : 63, meta : 1;

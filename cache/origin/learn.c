@@ -216,15 +216,6 @@ static void keep(const struct xh_exchange *x, const struct xh_outcome *out, cons
                  v->tries.most_ranges, v->limits.max_ranges, v->why);
 }
 
-/* 1 when every range of |x|'s job from |first| to |end| is complete. */
-static int complete(const struct xh_exchange *x, size_t first, size_t end)
-{
-    for (size_t i = first; x->transfer && i < end; i++)
-        if (x->got[i] < x->transfer->ranges[i].len)
-            return 0;
-    return 1;
-}
-
 /* What the verdict goes by, as it is now. Lock held. */
 static void look(struct xh_attempt *a, const struct xh_exchange *x)
 {
@@ -233,7 +224,7 @@ static void look(struct xh_attempt *a, const struct xh_exchange *x)
     a->tries = r->tries;
     a->redirected = r->url != NULL;
     a->leads = r->leads ? r->leads->server : NULL;
-    a->all_came = complete(x, r->first, r->end);
+    a->all_came = !x->transfer || !xh_job_lacks(r->job, r->first, r->end);
     a->opened = o->opened;
     a->stranger = !o->served;
     a->no_cert = o->no_cert;
@@ -274,7 +265,7 @@ enum xh_next xh_learn_verdict(struct xh_exchange *x, const struct xh_outcome *ou
                            .trust_note = o->caller.trust.note,
                            .now_ns = xh_now_ns(),
                            .now_s = (long long)time(NULL),
-                           .asked_came = complete(x, x->asked_first, x->asked_end),
+                           .asked_came = !t || !xh_job_lacks(x->job, x->asked_first, x->asked_end),
                            .speculative = atomic_load_explicit(x->speculative, memory_order_relaxed),
                            .hasty = t ? atomic_load_explicit(&t->hasty, memory_order_relaxed) : x->probe->hasty,
                            .stands = stands(x, out),

@@ -59,13 +59,8 @@ static int more(struct reader *r)
 /* 1 when the |n| bytes of |line| are the field |name|, and have |word|. */
 static int says(const char *line, size_t n, const char *name, const char *word)
 {
-    size_t k = strlen(name), w = strlen(word);
-    if (n < k || xh_strncasecmp(line, name, k) != 0)
-        return 0;
-    for (size_t i = k; i + w <= n; i++)
-        if (xh_strncasecmp(line + i, word, w) == 0)
-            return 1;
-    return 0;
+    size_t k = strlen(name);
+    return n >= k && xh_strncasecmp(line, name, k) == 0 && xh_memcasestr(line + k, n - k, word);
 }
 
 /* One reply, and past its body. */

@@ -98,8 +98,7 @@ static void choose_ranges(struct xh_request *r, struct xh_exchange *x, struct xh
     assert(x->asked > 0); /* a verdict sends nothing again of which nothing is missing */
 }
 
-/* 1 when [from, end) of |j|'s ranges holds an unfinished one. */
-static int unfinished(const struct xh_job *j, size_t from, size_t end)
+int xh_job_lacks(const struct xh_job *j, size_t from, size_t end)
 {
     for (size_t i = from; i < end; i++)
         if (j->got[i] < j->transfer->ranges[i].len)
@@ -139,7 +138,7 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_l
         return;
     }
     choose_ranges(r, x, limits_of(r, limits));
-    if (r->twin || !unfinished(j, x->asked_end, r->end)) /* a pair's slice stays on its thread */
+    if (r->twin || !xh_job_lacks(j, x->asked_end, r->end)) /* a pair's slice stays on its thread */
         return;
     struct xh_request *more = calloc(1, sizeof *more);
     if (!more) /* no matter: this request comes back for them */

@@ -117,6 +117,9 @@ struct xh_url *xh_request_url(const struct xh_request *r);
 void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_limits *limits,
                         struct xh_request **rest);
 
+/* 1 when [from, end) of |j|'s ranges holds one of which bytes are missing. The thread that runs that slice. */
+int xh_job_lacks(const struct xh_job *j, size_t from, size_t end);
+
 /* What |r| is for, as the time line has it. Threads: any. */
 const char *xh_request_kind(const struct xh_request *r);
 
