@@ -64,10 +64,9 @@ static int open_below(struct xh_edit *e, struct xh_err *err)
     if (rc || xh_dav_is_same(xh_cache_validator(e->file), e->overlay->base_version))
         return rc;
     close_below(e);
-    return xh_err_set(err, XH_E_CHANGED, 0,
-                      "%.200s: what was written is at the server, and was changed there since by somebody else: "
-                      "close the file and open it again",
-                      xh_dav_shown(e->dav));
+    return xh_edit_fail(e, err, XH_E_CHANGED,
+                        "what was written is at the server, and was changed there since by somebody else: close the "
+                        "file and open it again");
 }
 
 /* Opens the version below, which could not be opened behind the last commit. A version that is gone is left to the
@@ -148,12 +147,10 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
     struct xh_overlay *v = e->overlay;
     int rc = 0;
     if (e->discard == XH_EDIT_DISCARD_ALL)
-        return xh_err_set(err, XH_E_INVAL, 0, "%.200s: what was written has been discarded: close the file",
-                          xh_dav_shown(e->dav));
+        return xh_edit_fail(e, err, XH_E_INVAL, "what was written has been discarded: close the file");
     e->discard = XH_EDIT_DISCARD_NOT;
     if (e->broken)
-        rc = xh_err_set(err, XH_E_SYS, 0, "%.200s: a write failed, so the file is not sent to the server",
-                        xh_dav_shown(e->dav));
+        rc = xh_edit_fail(e, err, XH_E_SYS, "a write failed, so the file is not sent to the server");
     else if (v->behind)
         rc = xh_edit_say_stale(e, err);
     if (is_clean(e) && !e->broken)
@@ -166,7 +163,7 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
     if (rc == 0)
         return 0;
     if (rc == 1 || (rc == XH_E_CHANGED && !v->behind))
-        rc = *e->refused ? xh_err_set(err, XH_E_READONLY, 0, "%.200s: %.500s", xh_dav_shown(e->dav), e->refused)
+        rc = *e->refused ? xh_edit_fail(e, err, XH_E_READONLY, "%.500s", e->refused)
                          : commit(e, err);
     e->super_len = 0;
     if (rc && (e->broken || !is_clean(e))) /* all of it may be there, and the version below not be opened */
@@ -177,8 +174,7 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
 int xh_edit_commit(struct xh_edit *e, struct xh_err *err)
 {
     if (e->process != xh_process())
-        return xh_err_set(err, XH_E_READONLY, 0, "%.200s: the child of a fork cannot write what its parent has open",
-                          xh_dav_shown(e->dav));
+        return xh_edit_fail(e, err, XH_E_READONLY, "the child of a fork cannot write what its parent has open");
     xh_account_edits(&e->account, 1);
     int rc = commit_changes(e, err);
     xh_account_edits(&e->account, -1u);

@@ -156,8 +156,7 @@ static int read_one(struct xh_edit *e, const struct xh_extent *x, struct below *
         uint64_t there = off < v->base_limit ? xh_min64(v->base_limit - off, to - off) : 0;
         memset(buf + there, 0, (size_t)(to - off - there));
         if (there && !e->file)
-            rc = xh_err_set(err, XH_E_CHANGED, 0, "%.200s: the version that was changed is gone from the server",
-                            xh_dav_shown(e->dav));
+            rc = xh_edit_fail(e, err, XH_E_CHANGED, "the version that was changed is gone from the server");
         else if (there)
             rc = add_below(b, off, there, buf, err);
     }

@@ -17,6 +17,10 @@ enum {
     XH_SEEN_UNKEPT = 3, /* raw data that was read and not kept */
 };
 
+/* Sets |err| to |code| and a sentence: the URL of |e|, as it may be shown, and |text|, a literal. Returns |code|. */
+#define xh_edit_fail(e, err, code, text, ...) \
+    xh_err_set((err), (code), 0, "%.200s: " text, xh_dav_shown((e)->dav)__VA_OPT__(, ) __VA_ARGS__)
+
 #define XH_EDIT_PIECE (1u << 20) /* bytes that are moved or compared at once */
 
 struct xh_edit {

@@ -54,11 +54,10 @@ void xh_edit_tidy(struct xh_edit *e)
 
 int xh_edit_say_stale(const struct xh_edit *e, struct xh_err *err)
 {
-    return xh_err_set(
-        err, XH_E_CHANGED, 0,
-        "%.200s: this is a conflict: an earlier commit took over what somebody else had changed, and then older bytes "
-        "were written over it, which HDF5 still had in memory. Close the file, open it again, and write that anew",
-        xh_dav_shown(e->dav));
+    return xh_edit_fail(e, err, XH_E_CHANGED,
+                        "this is a conflict: an earlier commit took over what somebody else had changed, and then "
+                        "older bytes were written over it, which HDF5 still had in memory. Close the file, open it "
+                        "again, and write that anew");
 }
 
 int xh_edit_save(struct xh_edit *e, enum xh_overlay_state state, struct xh_err *err)
@@ -149,8 +148,7 @@ int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
         return 0;
     snprintf(v->why, sizeof v->why, "the program withdrew it, or left it by an exception");
     int rc = xh_edit_save(e, XH_OVERLAY_WITHHELD, &why);
-    xh_err_set(err, rc, 0, "%.200s: it is not sent, as the program withdrew it, or left it by an exception. ",
-               xh_dav_shown(e->dav));
+    xh_edit_fail(e, err, rc, "it is not sent, as the program withdrew it, or left it by an exception. ");
     char *more = err->text + strlen(err->text);
     size_t room = sizeof err->text - strlen(err->text);
     if (rc)

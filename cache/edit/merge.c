@@ -29,10 +29,9 @@
 
 static int conflict(struct xh_edit *e, struct xh_err *err, const char *what)
 {
-    return xh_err_set(
-        err, XH_E_CHANGED, 0,
-        "%.200s: somebody else changed the file on the server since it was opened, and %s: this is a conflict",
-        xh_dav_shown(e->dav), what);
+    return xh_edit_fail(e, err, XH_E_CHANGED,
+                        "somebody else changed the file on the server since it was opened, and %s: this is a "
+                        "conflict", what);
 }
 
 static int read_version(struct xh_file *f, uint64_t off, void *buf, uint64_t len, struct xh_err *err)

@@ -46,11 +46,9 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
         xh_cache_close(e->file);
         e->file = NULL;
         if (tries == 3)
-            return xh_err_set(
-                err, XH_E_CHANGED, 0,
-                "%.200s: the file is being changed on the server, or the server does not tell its version, or it answers "
-                "from memory (nginx: open_file_cache)",
-                xh_dav_shown(e->dav));
+            return xh_edit_fail(e, err, XH_E_CHANGED,
+                                "the file is being changed on the server, or the server does not tell its version, "
+                                "or it answers from memory (nginx: open_file_cache)");
     }
 }
 
@@ -93,7 +91,7 @@ int xh_edit_refuse_foreign(struct xh_edit *e, struct xh_err *err)
                  ? names
                  : "an older xhdf5 kept this, and did not note whether the program or a file names the URL");
     xh_edit_refuse(e, why);
-    return xh_err_set(err, XH_E_READONLY, 0, "%.200s: %.500s", xh_dav_shown(e->dav), e->refused);
+    return xh_edit_fail(e, err, XH_E_READONLY, "%.500s", e->refused);
 }
 
 static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, struct xh_err *err)
@@ -107,17 +105,15 @@ static int open_edit(struct xh_edit *e, const char *url, enum xh_edit_how how, s
     if (rc == 0 || how == XH_EDIT_CHANGE) /* what is there can be opened, as it may only be read */
         rc = how == XH_EDIT_CHANGE ? open_below(e, url, &st, err) : look_for(e, &st, err);
     if (rc == 0 && xh_dav_is_elsewhere(e->dav))
-        rc = xh_err_set(
-            err, XH_E_INVAL, 0,
-            "%.200s: the server sends requests for it to another one, as the redirector of a cluster does. Files are "
-            "written at one server alone: open it by that server's URL",
-            xh_dav_shown(e->dav));
+        rc = xh_edit_fail(e, err, XH_E_INVAL,
+                          "the server sends requests for it to another one, as the redirector of a cluster does. "
+                          "Files are written at one server alone: open it by that server's URL");
     if (rc == 0 && how == XH_EDIT_CREATE && st.there) {
-        rc = xh_err_set(err, XH_E_INVAL, 0, "%.200s: there is such a file", xh_dav_shown(e->dav));
+        rc = xh_edit_fail(e, err, XH_E_INVAL, "there is such a file");
         err->sys_errno = EEXIST;
     }
     if (rc == 0 && how == XH_EDIT_EMPTY && !st.there)
-        rc = xh_err_set(err, XH_E_NOENT, 0, "%.200s: there is no such file", xh_dav_shown(e->dav));
+        rc = xh_edit_fail(e, err, XH_E_NOENT, "there is no such file");
     rc = rc ? rc : xh_overlay_new(&e->opt, xh_dav_text(e->dav), &e->overlay, err);
     if (rc)
         return rc;

@@ -140,9 +140,9 @@ int xh_replace_find(struct xh_edit *e)
  * sent: so |code| is not XH_E_CHANGED, which has a conflict's advice (keep.c). */
 static int stranded(struct xh_edit *e, const char *aside, int code, struct xh_err *err)
 {
-    return xh_err_set(err, code, 0,
-                      "%.200s: the file lies at the server as %.200s%.60s, and could not be put back: rename it first",
-                      xh_dav_shown(e->dav), xh_dav_shown(e->dav), aside);
+    return xh_edit_fail(e, err, code,
+                        "the file lies at the server as %.200s%.60s, and could not be put back: rename it first",
+                        xh_dav_shown(e->dav), aside);
 }
 
 /* The new file did not come to its name in the first swap. Puts back what was put aside. Returns XH_REPLACE_LOST, or a
@@ -222,8 +222,7 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
         from = w.aside;
         hidden = !shows || (i == 0 && is_same(&w.was, &e->missed));
     }
-    return xh_err_set(err, XH_E_STATUS, 0,
-                      "%.200s: others replace the file again and again. The newest of their versions lies at the "
-                      "server as %.200s%.60s: rename it first",
-                      xh_dav_shown(e->dav), xh_dav_shown(e->dav), from);
+    return xh_edit_fail(e, err, XH_E_STATUS,
+                        "others replace the file again and again. The newest of their versions lies at the server as "
+                        "%.200s%.60s: rename it first", xh_dav_shown(e->dav), from);
 }

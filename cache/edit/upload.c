@@ -85,17 +85,16 @@ static void beat(void *ctx)
 static int accept_old(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_err *err)
 {
     const struct xh_overlay *v = e->overlay;
-    const char *shown = xh_dav_shown(e->dav);
     if (xh_dav_is_same(now->validator, v->base_version)) /* both "": there is no file, and there was none */
         return 0;
     if (v->mode == XH_OVERLAY_EDIT && now->there)
         return xh_edit_rebase(e, now, err);
     if (!now->there)
-        return xh_err_set(err, XH_E_CHANGED, 0,
-                          "%.200s: the file was removed on the server since it was opened: this is a conflict", shown);
-    int rc = xh_err_set(err, XH_E_CHANGED, 0,
-                        "%.200s: somebody else %s the file on the server since it was opened: this is a conflict",
-                        shown, *v->base_version ? "changed" : "made");
+        return xh_edit_fail(e, err, XH_E_CHANGED,
+                            "the file was removed on the server since it was opened: this is a conflict");
+    int rc = xh_edit_fail(e, err, XH_E_CHANGED,
+                          "somebody else %s the file on the server since it was opened: this is a conflict",
+                          *v->base_version ? "changed" : "made");
     if (v->mode == XH_OVERLAY_CREATE)
         err->sys_errno = EEXIST;
     return rc;
@@ -163,10 +162,8 @@ static int begin_place(struct xh_edit *e, struct xh_turn *t, int signs, struct x
 /* The error of a server whose answers are old, where nothing of anybody was replaced. */
 static int answers_old(struct xh_edit *e, struct xh_err *err)
 {
-    return xh_err_set(err, XH_E_INVAL, 0,
-                      "%.200s: " CACHED
-                      ": what others write is not seen in time, and would be lost. Files cannot be changed there",
-                      xh_dav_shown(e->dav));
+    return xh_edit_fail(e, err, XH_E_INVAL, CACHED
+                        ": what others write is not seen in time, and would be lost. Files cannot be changed there");
 }
 
 /* Asks for the owner's file |name| in the new directory. The first time, also proves that the server's answers are
@@ -212,9 +209,8 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         if (ticks == TICKS_MOST && st.mtime_s == first)
             return answers_old(e, err); /* the file was put anew for seconds */
         if (ticks == TICKS_MOST)
-            return xh_err_set(err, XH_E_STATUS, 0,
-                              "%.200s: the file's date is in the server's future: two versions could not be told apart",
-                              xh_dav_shown(e->dav));
+            return xh_edit_fail(e, err, XH_E_STATUS,
+                                "the file's date is in the server's future: two versions could not be told apart");
         xh_pause_ns(TICK_NS);
         rc = xh_turn_sign(&a->lock, e->dav, err);
     }
@@ -274,9 +270,8 @@ static int check_new(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     int mine = a->fresh.there ? 1 : xh_turn_is_mine(&a->lock, err);
     if (mine <= 0)
         return mine ? mine : LOST;
-    return xh_err_set(err, XH_E_PROTO, 0,
-                      "%.200s: the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
-                      xh_dav_shown(e->dav), a->fresh.there ? a->fresh.size : 0, e->overlay->size);
+    return xh_edit_fail(e, err, XH_E_PROTO, "the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
+                        a->fresh.there ? a->fresh.size : 0, e->overlay->size);
 }
 
 static int is_network(int rc)
@@ -369,8 +364,7 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         if (rc != NOT_DONE)
             return rc;
     }
-    return xh_err_set(err, XH_E_NET, 0, "%.200s: the server did not put the new file in its place",
-                      xh_dav_shown(e->dav));
+    return xh_edit_fail(e, err, XH_E_NET, "the server did not put the new file in its place");
 }
 
 /* One attempt. Returns 0, LOST, or a negative code. */
@@ -416,19 +410,16 @@ static void leave_for_later(struct xh_overlay *v, const char *name)
 static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *err)
 {
     struct xh_err ignored;
-    const char *shown = xh_dav_shown(e->dav);
     if (!a->looked || xh_dav_is_same(a->shown.validator, a->fresh.validator))
         return 0;
     if (!a->shown.there || xh_dav_is_same(a->shown.validator, a->old.validator))
-        return xh_err_set(err, XH_E_INVAL, 0,
-                          "%.200s: " CACHED ": it has put the new version in its place, but shows the one before. What "
-                          "others had written meanwhile was not seen, and may be lost",
-                          shown);
+        return xh_edit_fail(e, err, XH_E_INVAL, CACHED
+                            ": it has put the new version in its place, but shows the one before. What others had "
+                            "written meanwhile was not seen, and may be lost");
     if (xh_edit_is_there(e, &ignored) > 0)
         return 0; /* the next version has merged it already */
-    return xh_err_set(
-        err, XH_E_CHANGED, 0,
-        "%.200s: somebody else replaced the file in the moment in which it was committed: this is a conflict", shown);
+    return xh_edit_fail(e, err, XH_E_CHANGED,
+                        "somebody else replaced the file in the moment in which it was committed: this is a conflict");
 }
 
 int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
@@ -459,8 +450,7 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
             (is_network(rc) && broken_off++ >= UPLOADS_MOST))
             return rc;
     }
-    return xh_err_set(err, XH_E_TIMEOUT, 0, "%.200s: others changed the file again and again while it was sent",
-                      xh_dav_shown(e->dav));
+    return xh_edit_fail(e, err, XH_E_TIMEOUT, "others changed the file again and again while it was sent");
 }
 
 int xh_upload_turn(struct xh_edit *e, struct xh_turn *turn, struct xh_err *err)

@@ -17,7 +17,7 @@ static int in_child(struct xh_edit *e, enum xh_edit_kind kind, struct xh_err *er
 {
     static const char text[] = "the child of a fork cannot write what its parent has open";
     if (kind == XH_EDIT_RAW)
-        return xh_err_set(err, XH_E_READONLY, 0, "%.200s: %s", xh_dav_shown(e->dav), text);
+        return xh_edit_fail(e, err, XH_E_READONLY, "%s", text);
     if (!e->told)
         dprintf(STDERR_FILENO, "xhdf5: %s: %s\n", xh_dav_shown(e->dav), text);
     e->told = 1;
