@@ -21,8 +21,7 @@
 #include <string.h>
 
 #include "base/table.h"
-#include "format/elements.h"
-#include "format/filters.h"
+#include "format/messages.h"
 #include "watch/trace.h"
 #include "compose.h"
 #include "super.h"
@@ -268,17 +267,17 @@ static int merge_bytes(unsigned char *ours, const unsigned char *was, const unsi
     return changed;
 }
 
-/* Calls |look| with all metadata that was read, piece by piece, each |again| bytes before the end of the one before,
- * until it returns another value than 0. Returns that, 0, or a negative code. */
-static int look_at_metadata(struct xh_edit *e, uint64_t again, int (*look)(const uint8_t *p, size_t len, void *ctx),
-                            void *ctx, struct xh_err *err)
+/* Calls |look| with all metadata that was read, piece by piece, each a message's length before the end of the one
+ * before, until it returns another value than 0. Returns that, 0, or a negative code. */
+static int look_at_metadata(struct xh_edit *e, int (*look)(const uint8_t *p, size_t len, void *ctx), void *ctx,
+                            struct xh_err *err)
 {
     const struct xh_extents *s = &e->overlay->seen;
     char *buf = malloc(XH_EDIT_PIECE);
     int rc = buf ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
     for (size_t i = 0; i < s->n && rc == 0; i++) {
         uint64_t off = s->at[i].off, end = s->at[i].kind == XH_SEEN_META ? s->at[i].end : off;
-        for (uint64_t to; off < end && rc == 0; off = to < end ? to - again : end) {
+        for (uint64_t to; off < end && rc == 0; off = to < end ? to - XH_MESSAGE_MAX : end) {
             to = piece_end(off, end);
             rc = xh_overlay_seen(e->overlay, off, buf, to - off, err);
             rc = rc ? rc : look((const uint8_t *)buf, (size_t)(to - off), ctx);
@@ -318,7 +317,7 @@ static int look_for_elements(const uint8_t *p, size_t len, void *ctx)
 static int learn_elements(struct xh_edit *e, struct torn *t, struct xh_err *err)
 {
     *t = (struct torn){.lengths.n = 0};
-    int rc = look_at_metadata(e, XH_ELEMENTS_MESSAGE_MAX, look_for_elements, &t->lengths, err);
+    int rc = look_at_metadata(e, look_for_elements, &t->lengths, err);
     t->anywhere = e->pages && !t->lengths.unknown && t->lengths.n;
     if (t->lengths.unknown || t->lengths.n == 0)
         t->lengths = (struct xh_elements){.n = 1, .bytes = {UINT32_MAX}};
@@ -435,7 +434,7 @@ static int merge_raw(struct xh_edit *e, struct xh_file *now, int apply, struct x
         }
         if (rc == 0 && !apply && changed == (OURS | THEIRS)) {
             if (filters < 0)
-                filters = look_at_metadata(e, XH_FILTERS_MESSAGE_MAX, look_for_filters, NULL, err);
+                filters = look_at_metadata(e, look_for_filters, NULL, err);
             rc = filters > 0
                      ? conflict(e, err, "the same chunk was changed here, and may have a filter, as others in the file")
                      : filters;

@@ -2,8 +2,7 @@
 #include <string.h>
 
 #include "format/contiguous.h"
-#include "format/elements.h"
-#include "format/filters.h"
+#include "format/messages.h"
 #include "fuzz.h"
 #include "format/metaindex.h"
 #include "format/metaparse.h"

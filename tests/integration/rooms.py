@@ -92,7 +92,7 @@ ROOMS = {
         "base face watch policy format plans chunkindex:chunkindex.h shadow:shadow.h disk:disk.h asked origin:- "
         "replicas:replicas.h object together pages stream source ahead read"),
     "edit": ("cache/edit/",
-        "base face watch format:elements.h,filters.h overlay:overlay.h,extents.h origin:dav.h open:mistaken.h read:-"),
+        "base face watch format:messages.h overlay:overlay.h,extents.h origin:dav.h open:mistaken.h read:-"),
     "vfd": ("vfd/", "base face localfs:localfs.h edit:edit.h open:mistaken.h read:-"),
     "mpi": ("vfd/mpi/", "base face open:mistaken.h read:- vfd"),
     "driver": ("vfd/driver vfd/config vfd/mpi/fapl_mpi", "base vfd mpi"),
@@ -114,7 +114,7 @@ STANDING_CIRCLES = {}
 
 # Computes only: no files, no network, no clock, no threads.
 PURE = set("""
-    cache/format/contiguous cache/format/filters cache/format/metaindex cache/format/metaparse
+    cache/format/contiguous cache/format/messages cache/format/metaindex cache/format/metaparse
     cache/pages/plan cache/ahead/predict cache/ahead/weave cache/policy
     cache/format/chunkindex/
     cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3 cache/origin/xml

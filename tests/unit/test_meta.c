@@ -9,8 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "format/elements.h"
-#include "format/filters.h"
+#include "format/messages.h"
 #include "format/metaindex.h"
 #include "format/metaparse.h"
 
