@@ -8,15 +8,13 @@
 #include "../cache/base/options.h"
 #include "h5bind.h"
 
-#define XH_CONFIG_STRING_BYTES 8192 /* most bytes of a driver configuration string, with its NUL */
-
 struct xh_fapl_info {
     uint32_t magic;                      /* XH_FAPL_MAGIC; tells our block from another driver's */
     uint32_t config_lost;                /* 1: the list's configuration string did not fit into |config| */
     struct xh_namer namer;               /* which file names what is opened with the list */
     uint8_t set[XH_OPT_COUNT];           /* 1 where H5FD_xhdf5_config_t had a value */
     struct xh_options value;             /* those values; zero elsewhere */
-    char config[XH_CONFIG_STRING_BYTES]; /* the list's configuration string; |value| takes precedence */
+    char config[8192];                   /* the list's configuration string; |value| takes precedence */
 };
 
 #define XH_FAPL_MAGIC 0x58483546u

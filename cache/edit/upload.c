@@ -42,7 +42,6 @@
 /* Requests after which nginx most likely keeps a file in memory: open_file_cache_min_uses is 1, or 2 in many
  * examples. */
 #define FILE_CACHE_USES 2
-#define SENDING_BYTES 48
 #define SHOWN_AFTER_NS 1000000000u /* a shorter upload is not worth a bar */
 #define LONG_UPLOAD (16u << 20) /* lasts for many round trips */
 
@@ -218,10 +217,10 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 }
 
 /* |what| gets what is shown of the URL: its last part. */
-static void progress_begin(struct xh_edit *e, char what[SENDING_BYTES])
+static void progress_begin(struct xh_edit *e, char *what, size_t size)
 {
     const char *shown = xh_dav_shown(e->dav), *last = strrchr(shown, '/');
-    snprintf(what, SENDING_BYTES, "sending %s", last ? last + 1 : shown);
+    snprintf(what, size, "sending %s", last ? last + 1 : shown);
     xh_progress_begin(&e->progress, what, e->overlay->size, "bytes");
     e->progress.after_ns = SHOWN_AFTER_NS;
     e->progress.quiet |= !xh_progress_wanted(e->opt.progress);
@@ -233,9 +232,9 @@ static int upload(struct xh_edit *e, struct attempt *a, struct xh_err *err)
 {
     struct xh_dav_source source = {.size = e->overlay->size, .read = read_new, .tick = beat, .ctx = e};
     struct xh_aside owner = {.e = e, .ctx = a, .run = sign};
-    char data[sizeof a->lock.own + sizeof a->lock.data], what[SENDING_BYTES];
+    char data[sizeof a->lock.own + sizeof a->lock.data], what[48];
     uint64_t begun = xh_now_ns();
-    progress_begin(e, what);
+    progress_begin(e, what, sizeof what);
     snprintf(data, sizeof data, "%s%s", a->lock.own, a->lock.data);
     if (!a->old.there)
         xh_aside_begin(&owner);

@@ -15,7 +15,6 @@
 #include "extents.h"
 
 #define XH_OVERLAY_ID 17 /* 16 hexadecimal digits and a NUL */
-#define XH_OVERLAY_VERSION 400
 
 enum xh_overlay_kind { XH_WRITTEN_RAW = 1, XH_WRITTEN_META = 2 };
 
@@ -48,7 +47,7 @@ struct xh_overlay {
     char *url; /* without user name and password */
     struct xh_namer namer; /* what named the URL: its family is not kept */
     enum xh_overlay_mode mode;
-    char base_version[XH_OVERLAY_VERSION]; /* the server's validator; "": there was no file */
+    char base_version[400]; /* the server's validator; "": there was no file */
     uint64_t base_size;  /* bytes of that version */
     uint64_t base_limit; /* below this offset the base version shows through where |have| has nothing */
     uint64_t size;       /* bytes of the file as it is now */

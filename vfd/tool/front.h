@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XH_FRONT_SAID_BYTES 320 /* of the lines, as they are shown */
-
 enum xh_front_kept {
     XH_FRONT_SILENT, /* no line says it */
     XH_FRONT_HIT,    /* the reply came from a copy, or from one that the origin has just confirmed */
@@ -25,7 +23,7 @@ struct xh_front {
     unsigned rank;           /* of the line that said so: a standard one goes before the others */
     int64_t age_s;           /* how old the copy is; -1: not said */
     int64_t fresh_s;         /* so long caches may show it unasked (Cache-Control); -1: not said */
-    char said[XH_FRONT_SAID_BYTES]; /* those lines, joined by ", "; not safe to print */
+    char said[320];          /* those lines, joined by ", "; not safe to print */
 };
 
 void xh_front_init(struct xh_front *f);

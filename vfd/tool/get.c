@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,6 @@
 
 #define PART ".part-"
 #define HASH_BYTES 8u
-#define NAME_BYTES 4096u
 
 static const char help[] =
     "xhdf5 get URL [-o FILE] [--force]\n"
@@ -51,7 +51,7 @@ struct download {
     int fleeting; /* 1: the version is fleeting, so an incomplete part cannot be continued */
     uint64_t size, at;
     int fd;
-    char part[NAME_BYTES];
+    char part[PATH_MAX];
 };
 
 /* Sets the end of a part's name. Returns 0 or -1. */
@@ -64,6 +64,11 @@ static int name_part(struct download *d)
         free(text);
     xh_hex(digest, good ? HASH_BYTES : 0, hex);
     return good && (size_t)snprintf(d->part, sizeof d->part, "%s" PART "%s", d->to, hex) < sizeof d->part ? 0 : -1;
+}
+
+static int cannot_write(const char *what)
+{
+    return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", what, strerror(errno));
 }
 
 /* Opens the part where what has come ends. Returns 0 or the exit code. */
@@ -82,17 +87,14 @@ static int open_part(struct download *d)
                          "is just writing it: if none is, remove it",
                          d->part);
         else
-            xh_tool_fail(0, "%s cannot be written: %s", d->part, strerror(errno));
+            cannot_write(d->part);
         return XH_EXIT_FAILED;
     }
     d->at = (uint64_t)mine.st_size;
-    if ((d->at > d->size || d->fleeting) && d->at) {
-        d->at = 0;
-        if (ftruncate(d->fd, 0) != 0)
-            return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
-    }
-    if (lseek(d->fd, (off_t)d->at, SEEK_SET) < 0)
-        return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->part, strerror(errno));
+    int anew = d->at && (d->at > d->size || d->fleeting);
+    d->at = anew ? 0 : d->at;
+    if ((anew && ftruncate(d->fd, 0) != 0) || lseek(d->fd, (off_t)d->at, SEEK_SET) < 0)
+        return cannot_write(d->part);
     return 0;
 }
 
@@ -132,8 +134,8 @@ static int write_failed(const struct download *d, int bad)
 {
     if (d->to && fsync(d->fd) != 0)
         return give_up(d, bad);
-    return xh_tool_fail(XH_EXIT_FAILED, "%s cannot be written: %s", d->to ? d->part : "standard output",
-                        strerror(bad));
+    errno = bad;
+    return cannot_write(d->to ? d->part : "standard output");
 }
 
 /* Fetches what is missing. Returns the exit code. */
@@ -329,7 +331,7 @@ static int run(int argc, char **argv, const struct xh_options *o)
 {
     struct download d = {.fd = -1};
     const struct xh_tool_option options[] = {{"output", 'o', .value = &d.to}, {"force", 'f', .flag = &d.force}};
-    char own[NAME_BYTES];
+    char own[PATH_MAX];
     XH_TOOL_OPTIONS(argc, argv, options);
     d.url = xh_tool_url(argc, argv, 1);
     if (!d.to && name_of(d.url, own, sizeof own) == 0)

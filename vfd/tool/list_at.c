@@ -11,6 +11,7 @@
 
 #define PARTS_MOST      1000u /* of a listing of S3: a million names */
 #define NAMES_MOST      1000000u /* if its parts are longer than Amazon's */
+#define LISTING_MOST_BYTES (16u << 20) /* longest listing that is read */
 #define LOOKS_AT_ONCE   8u
 
 /* ---- requests */
@@ -42,7 +43,7 @@ static int ask(struct asker *k, struct xh_url *from, const struct xh_question *q
 /* Asks |method| for a listing at |u|. */
 static int ask_listing(struct asker *k, struct xh_url *u, const char *method, struct xh_err *err)
 {
-    const struct xh_question q = {.method = method, .depth = 1, .whole = 1, .most_bytes = XH_LISTING_MOST_BYTES,
+    const struct xh_question q = {.method = method, .depth = 1, .whole = 1, .most_bytes = LISTING_MOST_BYTES,
                                   .body = xh_body_keep, .ctx = &k->b};
     return ask(k, u, &q, err);
 }

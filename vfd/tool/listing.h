@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 #define XH_ENTRY_NAME_BYTES 255u /* longest name, in bytes */
-#define XH_LISTING_MOST_BYTES (16u << 20) /* longest listing that is read */
 #define XH_LISTING_TOKEN_BYTES 4096 /* longest token by which a listing goes on, with its NUL */
 
 /* What a directory holds. */

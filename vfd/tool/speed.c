@@ -12,6 +12,8 @@
 #include "../../cache/base/waits.h"
 
 #define CONNECTIONS_MOST 16u
+#define LASTS_NS 2000000000u      /* a measurement, once all connections are going */
+#define MOST_BYTES (256u << 20)   /* of a measurement */
 #define TICK_NS 10000000
 #define TICKS_MOST 1000u /* 10 s */
 
@@ -88,7 +90,7 @@ static size_t watch(struct race *r, unsigned n, struct sample *s)
         if (!going_ns && atomic_load(&r->going) >= n)
             going_ns = now;
         s[k++] = (struct sample){now, bytes};
-        if (bytes >= XH_SPEED_MOST_BYTES || (going_ns && now - going_ns > XH_SPEED_MS * UINT64_C(1000000)))
+        if (bytes >= MOST_BYTES || (going_ns && now - going_ns > LASTS_NS))
             break;
     }
     atomic_store(&r->over, 1);

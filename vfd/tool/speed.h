@@ -6,8 +6,6 @@
 
 /* smallest file that is measured; a smaller one ends before a connection reaches full speed */
 #define XH_SPEED_LEAST_BYTES (8u << 20)
-#define XH_SPEED_MS 2000u               /* duration of a measurement */
-#define XH_SPEED_MOST_BYTES (256u << 20) /* most bytes of a measurement */
 
 struct xh_speed {
     double bytes_per_s; /* in the second half of the time, when each connection has reached full speed */
