@@ -12,6 +12,7 @@
 
 #include "../../cache/base/now.h"
 #include "../../cache/base/waits.h"
+#include "dial.h"
 
 /* Shared by the caller and the resolver's thread. The one that leaves last frees it. */
 struct look_up {
@@ -58,8 +59,8 @@ static int note_addresses(const struct addrinfo *a, struct xh_connected out[XH_C
     return (int)n;
 }
 
-int xh_connect_resolve(const char *host, const char *port, unsigned most_ms, struct xh_connected out[XH_CONNECT_MOST],
-                       double *took_ms, struct xh_err *err)
+int xh_connect_resolve(const char *host, const char *port, struct xh_connected out[XH_CONNECT_MOST], double *took_ms,
+                       struct xh_err *err)
 {
     pthread_t thread;
     uint64_t began = xh_now_ns();
@@ -77,13 +78,13 @@ int xh_connect_resolve(const char *host, const char *port, unsigned most_ms, str
     pthread_detach(thread);
     pthread_mutex_lock(&l->lock);
     for (int waits = 1; !l->over && waits;)
-        waits = xh_cond_wait_until(&l->done, &l->lock, began + (most_ms / 1000 + 1) * UINT64_C(1000000000));
+        waits = xh_cond_wait_until(&l->done, &l->lock, began + (XH_DIAL_MOST_MS / 1000 + 1) * UINT64_C(1000000000));
     l->left = !l->over;
     int over = l->over;
     pthread_mutex_unlock(&l->lock);
     *took_ms = (double)(xh_now_ns() - began) / 1e6;
     if (!over)
-        return xh_err_set(err, XH_E_TIMEOUT, 0, "no answer within %u s", most_ms / 1000);
+        return xh_err_set(err, XH_E_TIMEOUT, 0, "no answer within %u s", XH_DIAL_MOST_MS / 1000);
     int n = l->rc ? xh_err_set(err, XH_E_NET, 0, "%s", gai_strerror(l->rc)) : note_addresses(l->found, out);
     look_up_free(l);
     return n ? n : xh_err_set(err, XH_E_NET, 0, "the name has no address");
@@ -122,10 +123,10 @@ static void settle(struct xh_connected *r, struct pollfd *p, uint64_t took_ns)
     p->fd = -1;
 }
 
-unsigned xh_connect_connect(struct xh_connected *r, unsigned n, const char *port, unsigned most_ms)
+unsigned xh_connect_connect(struct xh_connected *r, unsigned n, const char *port)
 {
     struct pollfd p[XH_CONNECT_MOST];
-    uint64_t began = xh_now_ns(), now = began, until = began + most_ms * UINT64_C(1000000);
+    uint64_t began = xh_now_ns(), now = began, until = began + XH_DIAL_MOST_MS * UINT64_C(1000000);
     unsigned waiting = 0, answered = 0;
     for (unsigned i = 0; i < n; i++) {
         p[i] = (struct pollfd){.fd = begin(&r[i], port), .events = POLLOUT};

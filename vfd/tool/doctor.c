@@ -7,7 +7,6 @@
 #include "exam.h"
 #include "tool.h"
 
-#define LOOK_MOST_MS 20000u
 #define PLACES_MANY 32u
 #define WALK_SLOW_MS 500.0
 #define WALK_TRIPS_MANY 15.0
@@ -37,7 +36,7 @@ static enum xh_state opening(struct doctor *d)
     struct xh_report *r = &d->report;
     struct xh_err err = {0};
     char a[XH_SIZE_TEXT];
-    if (xh_layouts_look(d->given, d->o, LOOK_MOST_MS, d->bytes_per_s, &d->layouts, &err)) {
+    if (xh_layouts_look(d->given, d->o, d->bytes_per_s, &d->layouts, &err)) {
         xh_report_say(r, "%s", err.text);
         xh_report_advise(r, "the file is damaged, or made to harm: h5check or h5dump on a copy (xhdf5 get) may tell");
         return XH_STATE_FAILED;
@@ -185,8 +184,7 @@ static enum xh_state shadow(struct doctor *d)
 {
     if (d->o->shadow)
         return place(d, d->o);
-    xh_report_say(&d->report, "the option shadow is off: processes share nothing");
-    return XH_STATE_OK;
+    return xh_report_as(&d->report, XH_STATE_OK, "the option shadow is off: processes share nothing");
 }
 
 static enum xh_state disk_cache(struct doctor *d)

@@ -88,10 +88,8 @@ static void look_beside(struct doctor *d, int image, const char *what, const cha
 enum xh_state xh_doctor_beside(struct doctor *d)
 {
     struct xh_report *r = &d->report;
-    if (strcmp(d->o->sidecar, "off") == 0) {
-        xh_report_say(r, "the option sidecar is off");
-        return XH_STATE_UNTRIED;
-    }
+    if (strcmp(d->o->sidecar, "off") == 0)
+        return xh_report_as(r, XH_STATE_UNTRIED, "the option sidecar is off");
     look_beside(d, 1, "metadata image", "metadata_image");
     look_beside(d, 0, "compressed copy", "compressed_body");
     return XH_STATE_OK;
@@ -108,20 +106,14 @@ enum xh_state xh_doctor_writing(struct doctor *d)
     struct xh_report *r = &d->report;
     struct xh_answer a = {0};
     char suffix[64], to[68];
-    if (!d->named->https) {
-        xh_report_say(r, "files are written over https alone");
-        return XH_STATE_NOTE;
-    }
-    if (d->named->region) {
-        xh_report_say(r, "objects of S3 are read, and not written");
-        return XH_STATE_NOTE;
-    }
+    if (!d->named->https)
+        return xh_report_as(r, XH_STATE_NOTE, "files are written over https alone");
+    if (d->named->region)
+        return xh_report_as(r, XH_STATE_NOTE, "objects of S3 are read, and not written");
     snprintf(suffix, sizeof suffix, ".xhdf5-doctor-%ld-%d", (long)time(NULL), (int)getpid());
     snprintf(to, sizeof to, "%s-2", suffix);
-    if (ask_beside(d, suffix, to, &q, &a)) {
-        xh_report_say(r, "a URL with a query cannot be written to");
-        return XH_STATE_NOTE;
-    }
+    if (ask_beside(d, suffix, to, &q, &a))
+        return xh_report_as(r, XH_STATE_NOTE, "a URL with a query cannot be written to");
     int status = a.reply.status;
     xh_report_count(r, "status", (uint64_t)status);
     xh_report_text(r, "writable", status == 404 || status == 410 ? "yes" : "no");

@@ -81,8 +81,7 @@ enum xh_state xh_doctor_ranges(struct doctor *d)
     size_t header = 0, good_header = 0;
     if (d->named->region) {
         xh_report_count(r, "ranges_in_one_request", 1);
-        xh_report_say(r, "one range in a request, as S3 has it");
-        return XH_STATE_OK;
+        return xh_report_as(r, XH_STATE_OK, "one range in a request, as S3 has it");
     }
     for (size_t i = 0; i < sizeof tries / sizeof *tries && !refused; i++) {
         uint64_t spacing = d->size / tries[i];
@@ -221,10 +220,8 @@ enum xh_state xh_doctor_cache(struct doctor *d)
     if (is_xcache(d, &again))
         return xcache(r, now);
     xh_report_text(r, "cache", now->cache ? "yes" : now->proxy ? "perhaps" : "none seen");
-    if (!now->proxy) {
-        xh_report_say(r, "none seen: no Age, Via, Cache-Status or X-Cache in the replies");
-        return XH_STATE_OK;
-    }
+    if (!now->proxy)
+        return xh_report_as(r, XH_STATE_OK, "none seen: no Age, Via, Cache-Status or X-Cache in the replies");
     xh_report_say(r, now->cache ? "a cache stands in front (%s)" : "a proxy, perhaps a cache, stands in front (%s)",
                   now->said);
     int kept = now->kept == XH_FRONT_HIT || (now->kept == XH_FRONT_SILENT && now->age_s >= 0);
@@ -323,10 +320,8 @@ enum xh_state xh_doctor_throughput(struct doctor *d)
     unsigned tried = 0;
     char text[200] = "", name[32], a[XH_SIZE_TEXT];
     struct xh_speed s = {0};
-    if (d->quick || d->size < XH_SPEED_LEAST_BYTES) {
-        xh_report_say(r, d->quick ? "not tried (--quick)" : "the file is too small to tell");
-        return XH_STATE_UNTRIED;
-    }
+    if (d->quick || d->size < XH_SPEED_LEAST_BYTES)
+        return xh_report_as(r, XH_STATE_UNTRIED, d->quick ? "not tried (--quick)" : "the file is too small to tell");
     for (; tried < sizeof n / sizeof *n; tried++) {
         if (xh_speed_measure(&d->caller, d->at, d->size, n[tried], &s) || s.served == 0)
             break;

@@ -19,7 +19,9 @@
 #include "tool.h"
 
 #define OBJECTS_MOST 50000u
-#define GRACE_MS 5000u /* time that HDF5 may need between two objects */
+#define LOOK_MOST_MS 20000u
+#define SOURCES_MOST_MS 15000u
+#define ALL_MOST_MS (LOOK_MOST_MS + SOURCES_MOST_MS + 5000u) /* HDF5 may need time between two objects */
 
 #define LARGE_BYTES (4u << 20)        /* smaller datasets are not slow, whatever their layout */
 /* HDF5 needs about 20 us for a chunk; a fast link brings this much in that time */
@@ -166,14 +168,15 @@ static void place(const struct xh_look *l, uint64_t head_bytes, struct xh_layout
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
-static void look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out)
+static void look(const char *url, const struct xh_options *o, double fast, struct xh_layouts *out)
 {
     struct judge j = {.out = out, .fast = fast};
     struct xh_options bare = *o;
     struct xh_err err = {0};
     bare.shadow = 0; /* the cost for a reader that has nothing cached */
     uint64_t began = xh_now_ns();
-    struct xh_look l = {.storage = 1, .objects_most = OBJECTS_MOST, .until_ns = began + most_ms * UINT64_C(1000000),
+    struct xh_look l = {.storage = 1, .objects_most = OBJECTS_MOST,
+                        .until_ns = began + LOOK_MOST_MS * UINT64_C(1000000),
                         .each = on_object, .named = on_named, .ctx = &j};
     out->code = xh_look(&l, url, &bare, &err);
     out->walked_ms = (double)(xh_now_ns() - began) / 1e6;
@@ -183,14 +186,14 @@ static void look(const char *url, const struct xh_options *o, unsigned most_ms, 
     if (out->code == 0 && !l.seen.cut && (l.raw.n || l.seen.data_bytes == 0))
         place(&l, o->head_bytes, out);
     xh_look_free(&l);
-    xh_sources_try(&j.names, url, o, XH_SOURCES_MOST_MS, &out->sources);
+    xh_sources_try(&j.names, url, o, SOURCES_MOST_MS, &out->sources);
     xh_names_free(&j.names);
 }
 
 /* Reads what the child process sends. Returns 0, XH_E_TIMEOUT or XH_E_SYS. */
-static int hear(int fd, unsigned most_ms, struct xh_layouts *out)
+static int hear(int fd, struct xh_layouts *out)
 {
-    uint64_t until = xh_now_ns() + most_ms * UINT64_C(1000000);
+    uint64_t until = xh_now_ns() + ALL_MOST_MS * UINT64_C(1000000);
     size_t got = 0;
     while (got < sizeof *out) {
         uint64_t now = xh_now_ns();
@@ -209,17 +212,16 @@ static int hear(int fd, unsigned most_ms, struct xh_layouts *out)
 }
 
 /* Sets |err| to the reason why |child|, which ended with |status|, sent nothing. Returns |rc|. */
-static int no_word(int rc, pid_t child, int status, unsigned most_ms, struct xh_err *err)
+static int no_word(int rc, pid_t child, int status, struct xh_err *err)
 {
     if (child < 0)
         return xh_err_set(err, rc, 0, "no process: %s", strerror(errno));
     if (rc == XH_E_TIMEOUT)
-        return xh_err_set(err, rc, 0, "HDF5 did not come to an end within %u s",
-                          (most_ms + XH_SOURCES_MOST_MS + GRACE_MS) / 1000);
+        return xh_err_set(err, rc, 0, "HDF5 did not come to an end within %u s", ALL_MOST_MS / 1000);
     return xh_err_set(err, rc, 0, "HDF5 crashed on this file (signal %d)", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out,
+int xh_layouts_look(const char *url, const struct xh_options *o, double fast, struct xh_layouts *out,
                     struct xh_err *err)
 {
     int fd[2], status = 0;
@@ -233,12 +235,12 @@ int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_m
         setrlimit(RLIMIT_CORE, &none);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(fd[0]);
-        look(url, o, most_ms, fast, &found);
+        look(url, o, fast, &found);
         xh_write(fd[1], &found, sizeof found);
         _exit(0);
     }
     close(fd[1]);
-    int rc = child < 0 ? XH_E_SYS : hear(fd[0], most_ms + XH_SOURCES_MOST_MS + GRACE_MS, &found);
+    int rc = child < 0 ? XH_E_SYS : hear(fd[0], &found);
     close(fd[0]);
     if (child > 0) {
         kill(child, SIGKILL);
@@ -246,7 +248,7 @@ int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_m
             continue;
     }
     if (rc)
-        return no_word(rc, child, status, most_ms, err);
+        return no_word(rc, child, status, err);
     *out = found;
     return 0;
 }

@@ -8,7 +8,6 @@
 #include "named.h"
 
 #define XH_FLAWS_SHOWN 8u
-#define XH_SOURCES_MOST_MS 15000u
 
 struct xh_flaw { /* a dataset that will be slow, or that cannot be read */
     char path[256], what[512], advice[512];
@@ -28,11 +27,11 @@ struct xh_layouts {
     struct xh_sources sources;
 };
 
-/* Examines |url|, for at most |most_ms| and a few seconds, and then the files that it names, for at most
- * XH_SOURCES_MOST_MS. |fast|: the link's rate in bytes a second; 0: unknown.
+/* Examines |url|, for at most 20 s, and then the files that it names, for at most 15 s, and a few seconds more.
+ * |fast|: the link's rate in bytes a second; 0: unknown.
  * Returns 0; or XH_E_TIMEOUT, XH_E_SYS with |err| set when the child process did not finish. Calls fork: neither the
  * engine nor other threads may run in this process. Blocks. */
-int xh_layouts_look(const char *url, const struct xh_options *o, unsigned most_ms, double fast, struct xh_layouts *out,
+int xh_layouts_look(const char *url, const struct xh_options *o, double fast, struct xh_layouts *out,
                     struct xh_err *err);
 
 #endif

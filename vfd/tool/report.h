@@ -24,6 +24,7 @@ void xh_report_add(char *to, size_t size, const char *fmt, ...) __attribute__((f
 
 /* Add to the current step. */
 #define xh_report_say(r, ...) xh_report_add((r)->text, sizeof (r)->text, __VA_ARGS__)
+#define xh_report_as(r, state, ...) (xh_report_say(r, __VA_ARGS__), (state)) /* Returns |state|. */
 #define xh_report_advise(r, ...) xh_report_add((r)->advice, sizeof (r)->advice, __VA_ARGS__)
 void xh_report_text(struct xh_report *r, const char *name, const char *value);
 void xh_report_number(struct xh_report *r, const char *name, double value);

@@ -19,11 +19,10 @@ enum xh_state xh_doctor_name(struct doctor *d)
     struct xh_err err = {0};
     double took_ms = 0;
     const struct xh_proxy *proxy = xh_proxy_for(&d->caller.proxies, d->named);
-    if (proxy) { /* the proxy resolves names and connects */
-        xh_report_say(r, "the proxy %s (%s) resolves names and connects", proxy->text, proxy->from);
-        return XH_STATE_UNTRIED;
-    }
-    int n = xh_connect_resolve(d->host, d->port, XH_DIAL_MOST_MS, d->address, &took_ms, &err);
+    if (proxy) /* the proxy resolves names and connects */
+        return xh_report_as(r, XH_STATE_UNTRIED, "the proxy %s (%s) resolves names and connects", proxy->text,
+                            proxy->from);
+    int n = xh_connect_resolve(d->host, d->port, d->address, &took_ms, &err);
     xh_report_text(r, "host", d->host);
     xh_report_number(r, "ms", took_ms);
     if (n < 0) {
@@ -35,10 +34,8 @@ enum xh_state xh_doctor_name(struct doctor *d)
         return XH_STATE_FAILED;
     }
     d->addresses = (unsigned)n;
-    if (strcmp(d->host, d->address[0].text) == 0) {
-        xh_report_say(r, "%s is an address", d->host);
-        return XH_STATE_OK;
-    }
+    if (strcmp(d->host, d->address[0].text) == 0)
+        return xh_report_as(r, XH_STATE_OK, "%s is an address", d->host);
     for (unsigned i = 0; i < d->addresses; i++)
         xh_report_say(r, i ? "%s" : "%s has the address %s", i ? d->address[i].text : d->host, d->address[i].text);
     xh_report_text(r, "address", d->address[0].text);
@@ -55,7 +52,7 @@ enum xh_state xh_doctor_connection(struct doctor *d)
     unsigned answered;
     if (d->addresses == 0)
         return XH_STATE_UNTRIED;
-    answered = xh_connect_connect(d->address, d->addresses, d->port, XH_DIAL_MOST_MS);
+    answered = xh_connect_connect(d->address, d->addresses, d->port);
     for (unsigned i = 0; i < d->addresses; i++) {
         const struct xh_connected *a = &d->address[i];
         if (a->connect_ms >= 0)
@@ -128,8 +125,8 @@ enum xh_state xh_doctor_tls(struct doctor *d)
     struct tm tm;
     if (!d->named->https) { /* a redirect may lead to https; then the CAs that were found are used */
         ask(d, d->at, 0, a);
-        xh_report_say(r, "none: the URL is http://, so what comes is not protected, and no token is sent");
-        return XH_STATE_UNTRIED;
+        return xh_report_as(r, XH_STATE_UNTRIED,
+                            "none: the URL is http://, so what comes is not protected, and no token is sent");
     }
     if (d->caller_err.code == XH_E_TLS) {
         xh_report_say(r, "%s", d->caller_err.text);
@@ -154,10 +151,9 @@ enum xh_state xh_doctor_tls(struct doctor *d)
         return XH_STATE_FAILED;
     }
     xh_report_number(r, "handshake_ms", a->tls_ms);
-    if (!a->tls) {
-        xh_report_say(r, "handshake in %.1f ms; its details cannot be seen with this libcurl", a->tls_ms);
-        return XH_STATE_OK;
-    }
+    if (!a->tls)
+        return xh_report_as(r, XH_STATE_OK, "handshake in %.1f ms; its details cannot be seen with this libcurl",
+                            a->tls_ms);
     ask(d, d->at, 1, &again);
     gmtime_r(&a->until, &tm);
     strftime(date, sizeof date, "%Y-%m-%d", &tm);
@@ -187,10 +183,8 @@ enum xh_state xh_doctor_credentials(struct doctor *d)
     struct xh_report *r = &d->report;
     const struct xh_token *t = d->caller.token;
     char more[400] = "";
-    if (!d->named->https) {
-        xh_report_say(r, "none are sent over http");
-        return XH_STATE_OK;
-    }
+    if (!d->named->https)
+        return xh_report_as(r, XH_STATE_OK, "none are sent over http");
     if (d->caller_err.code) { /* the driver opens nothing then */
         xh_report_say(r, "%s", d->caller_err.text);
         xh_report_advise(r, "mend the file, or do without it: XHDF5_NETRC=off");
