@@ -196,85 +196,95 @@ static void count(struct xh_image *m, const struct xh_range *raw, size_t n, uint
     }
 }
 
-/* Sets |*out| to the options of where it is to stay: on the disk, if there is a disk cache. Returns its name. */
-static const char *place_of(const struct xh_options *o, struct xh_options *out)
+/* Where it is to stay: on the disk, if there is a disk cache. */
+struct place {
+    struct xh_options o;
+    const char *name, *raise; /* raise: the option that gives it more */
+};
+
+static struct place place_of(const struct xh_options *o)
 {
-    if (xh_shadow_on_disk(o, out))
-        return "disk cache";
-    *out = *o;
-    return "shadow";
+    struct place p;
+    int disk = xh_shadow_on_disk(o, &p.o);
+    if (!disk)
+        p.o = *o;
+    p.name = disk ? "disk cache" : "shadow";
+    p.raise = disk ? "DISK_CACHE_BYTES" : "SHADOW_BUDGET_BYTES";
+    return p;
 }
 
-#define FREE_TEXT (XH_SIZE_TEXT + 40u) /* bytes of free_there(), with its NUL */
-
-/* Sets |out| to how much is free in the file system of |place|, where that counts: behind what it may hold. Returns
- * |out|. */
-static const char *free_there(const struct xh_options *place, char out[FREE_TEXT])
+/* Returns how many bytes it may hold. Looks at all files there. */
+static uint64_t budget_of(const struct place *p)
 {
-    char size[XH_SIZE_TEXT];
+    uint64_t budget, taken;
+    xh_image_room(&p->o, &budget, &taken);
+    return budget;
+}
+
+/* Says in |out| that no more than |what| stayed, how much the place may hold, and how much its file system has free
+ * where that counts. |advice| ends before the option to raise. Returns the exit code. */
+static int is_full(struct outcome *out, const struct place *p, const char *what, const char *advice)
+{
+    char holds[XH_SIZE_TEXT], size[XH_SIZE_TEXT], room[sizeof size + 40] = "";
     struct xh_err err;
     const char *cure;
     uint64_t left;
-    xh_image_usable(place, &left, &cure, &err);
-    out[0] = '\0';
+    xh_image_usable(&p->o, &left, &cure, &err);
     if (left != UINT64_MAX)
-        snprintf(out, FREE_TEXT, ", and its file system has %s free", xh_size_text(left, size));
-    return out;
+        snprintf(room, sizeof room, ", and its file system has %s free", xh_size_text(left, size));
+    return fail(out, XH_EXIT_NO, "%s stayed: the %s may hold %s%s. %s XHDF5_%s%s", what, p->name,
+                xh_size_text(budget_of(p), holds), room, advice, p->raise,
+                p->o.on_disk ? "; if it is large enough, the disk was too slow: say it again" : "");
 }
 
 /* Says in |out| what is in the shadow, or on the disk, now. */
 static int report(struct outcome *out, const char *url, const struct xh_options *o, struct xh_file *f,
                   const struct xh_survey *s, int too_large)
 {
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT], full[FREE_TEXT];
-    uint64_t wanted = xh_ranges_bytes(s->raw.at, s->raw.n), budget, taken, left;
+    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], stayed[80];
+    uint64_t wanted = xh_ranges_bytes(s->raw.at, s->raw.n), left;
     struct stayed now = {0};
     struct xh_err err;
     const char *cure;
-    struct xh_options place;
-    const char *where = place_of(o, &place), *raise = place.on_disk ? "DISK_CACHE_BYTES" : "SHADOW_BUDGET_BYTES";
+    const struct place p = place_of(o);
     xh_cache_settle(f);
     char *kept_as = xh_cache_kept_as(f), *object = xh_cache_object(url, o);
-    struct xh_image *m = kept_as && object ? xh_image_open(&place, object, kept_as, xh_cache_size(f)) : NULL;
+    struct xh_image *m = kept_as && object ? xh_image_open(&p.o, object, kept_as, xh_cache_size(f)) : NULL;
     if (m)
         count(m, s->raw.at, s->raw.n, xh_cache_size(f), &now);
     free(object);
     free(kept_as);
     xh_image_close(m);
-    if (!m && xh_image_usable(&place, &left, &cure, &err))
-        return fail(out, XH_EXIT_FAILED, "%s: there is no %s that other processes could use: %s; %s", out->shown, where,
-                    err.text, cure);
+    if (!m && xh_image_usable(&p.o, &left, &cure, &err))
+        return fail(out, XH_EXIT_FAILED, "%s: there is no %s that other processes could use: %s; %s", out->shown,
+                    p.name, err.text, cure);
     if (!m && !xh_cache_is_fleeting(f))
         return fail(out, XH_EXIT_FAILED,
                     "%s: there is no %s that other processes could use: no file of its size could be made "
                     "(XHDF5_LOG=shadow says why; \"ulimit -f\" may be too low)",
-                    out->shown, where);
+                    out->shown, p.name);
     if (!m)
         return fail(out, XH_EXIT_FAILED,
                     "%s: there is no %s that other processes could use: the server names no version of the file that "
                     "proves its bytes (a weak ETag; or the file was changed within the last minute: try again when "
                     "that is over)",
-                    out->shown, where);
-    out->where = where;
+                    out->shown, p.name);
+    out->where = p.name;
     out->objects = s->objects;
     out->datasets = s->datasets;
     out->elsewhere = s->elsewhere;
     out->unread = s->unread;
     out->meta_bytes = now.meta_bytes;
     out->raw_bytes = now.raw_bytes;
-    xh_image_room(&place, &budget, &taken);
     if (too_large)
         return fail(out, XH_EXIT_NO,
                     "the raw data is %s, the %s may hold %s: nothing of it was fetched. Name what is needed "
                     "with --dataset, or raise XHDF5_%s",
-                    xh_size_text(wanted, a), where, xh_size_text(budget, b), raise);
+                    xh_size_text(wanted, a), p.name, xh_size_text(budget_of(&p), b), p.raise);
+    snprintf(stayed, sizeof stayed, "only %s of %s of raw data", xh_size_text(now.wanted_bytes, a),
+             xh_size_text(wanted, b));
     if (now.wanted_bytes < wanted)
-        return fail(out, XH_EXIT_NO,
-                    "only %s of %s of raw data stayed: the %s may hold %s%s. Name what is needed with "
-                    "--dataset, or raise XHDF5_%s%s",
-                    xh_size_text(now.wanted_bytes, a), xh_size_text(wanted, b), where, xh_size_text(budget, c),
-                    free_there(&place, full), raise,
-                    place.on_disk ? "; if it is large enough, the disk was too slow: say it again" : "");
+        return is_full(out, &p, stayed, "Name what is needed with --dataset, or raise");
     return out->code = XH_EXIT_OK;
 }
 
@@ -283,23 +293,16 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
 static int report_metadata(struct outcome *out, const struct wish *w, const char *url, const struct xh_options *o,
                            const struct xh_survey *before)
 {
-    char size[XH_SIZE_TEXT], full[FREE_TEXT];
-    uint64_t budget, taken;
     struct xh_err err = {0};
-    struct xh_options local = *o, place;
+    struct xh_options local = *o;
+    const struct place p = place_of(o);
     struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = before->all};
-    const char *where = place_of(o, &place), *raise = place.on_disk ? "DISK_CACHE_BYTES" : "SHADOW_BUDGET_BYTES";
     local.offline = 1;
     local.stats = 0;
-    local.shadow = !place.on_disk; /* the shadow goes with the machine's memory */
+    local.shadow = !p.o.on_disk; /* the shadow goes with the machine's memory */
     int lacks = xh_survey_walk(&s, url, &local, &err) != 0 || s.objects < before->objects || s.unread > before->unread;
     xh_survey_free(&s);
-    if (!lacks)
-        return out->code;
-    xh_image_room(&place, &budget, &taken);
-    return fail(out, XH_EXIT_NO, "not all of the metadata stayed: the %s may hold %s%s. Raise XHDF5_%s%s", where,
-                xh_size_text(budget, size), free_there(&place, full), raise,
-                place.on_disk ? "; if it is large enough, the disk was too slow: say it again" : "");
+    return lacks ? is_full(out, &p, "not all of the metadata", "Raise") : out->code;
 }
 
 /* ---- one file ------------------------------------------------------------------------------- */
@@ -358,8 +361,6 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     struct xh_options exact = *o;
     struct xh_err err = {0};
     struct xh_file *f = NULL;
-    uint64_t budget, taken;
-    struct xh_options place;
     struct warming g = {.w = w, .url = url, .o = o, .out = out};
     struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = !w->npaths && !w->metadata_only,
                           .progress = on_object, .walked = walked, .ctx = &g};
@@ -372,8 +373,8 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
     exact.to_disk = 1;
     if (rc == 0 && !g.is_done && (rc = xh_cache_open(url, &exact, &f, &err)) == 0) {
         s.raw.n = clip(s.raw.at, s.raw.n, xh_cache_size(f));
-        place_of(o, &place);
-        xh_image_room(&place, &budget, &taken);
+        const struct place p = place_of(o);
+        const uint64_t budget = budget_of(&p);
         too_large = budget && xh_ranges_bytes(s.raw.at, s.raw.n) > budget;
         struct fetching raw = {.f = f, .raw = s.raw.at, .n = s.raw.n, .kind = XH_KIND_RAW};
         if (s.raw.n && !too_large)
