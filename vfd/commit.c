@@ -48,11 +48,9 @@ herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how)
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     if (!h5 || xh_whose_remote(h5, file_id, &remote))
         return -1;
-    if (how > H5FD_XHDF5_DISCARD_KEEP) {
-        xh_fail(h5, XH_E_INVAL, "H5FDxhdf5_discard: how is H5FD_XHDF5_DISCARD_ALL or H5FD_XHDF5_DISCARD_KEEP, not %u",
-                how);
-        return xh_h5err_print(h5);
-    }
+    if (how > H5FD_XHDF5_DISCARD_KEEP)
+        return xh_fail_api(h5, XH_E_INVAL,
+                           "H5FDxhdf5_discard: how is H5FD_XHDF5_DISCARD_ALL or H5FD_XHDF5_DISCARD_KEEP, not %u", how);
     if (!remote)
         return refuse_parts(h5, file_id, "H5FDxhdf5_discard") ? -1 : 1;
     return xh_remote_discard(remote, how == H5FD_XHDF5_DISCARD_KEEP);

@@ -181,8 +181,11 @@ static void give_field(const struct xh_fapl_info *info, size_t i, H5FD_xhdf5_con
     }
 }
 
-static herr_t get_fapl(struct xh_h5 *h5, hid_t fapl, H5FD_xhdf5_config_t *config)
+herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *config)
 {
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
+    if (!h5)
+        return -1;
     if (!config)
         return xh_fail_api(h5, XH_E_INVAL, "no H5FD_xhdf5_config_t was given");
     if (check_header(h5, config))
@@ -190,19 +193,13 @@ static herr_t get_fapl(struct xh_h5 *h5, hid_t fapl, H5FD_xhdf5_config_t *config
     hid_t driver = driver_id(h5);
     if (driver < 0)
         return -1;
-    hid_t now = h5->H5Pget_driver(fapl);
+    hid_t now = h5->H5Pget_driver(fapl_id);
     if (now < 0)
         return -1;
     if (now != driver)
         return xh_fail_api(h5, XH_E_INVAL, "the property list uses another driver than " XH_DRIVER_NAME);
-    const struct xh_fapl_info *info = xh_fapl_peek(h5, fapl);
+    const struct xh_fapl_info *info = xh_fapl_peek(h5, fapl_id);
     for (size_t i = 0; i < XH_OPT_COUNT; i++)
         give_field(info, i, config);
     return 0;
-}
-
-herr_t H5Pget_fapl_xhdf5(hid_t fapl_id, H5FD_xhdf5_config_t *config)
-{
-    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
-    return h5 ? get_fapl(h5, fapl_id, config) : -1;
 }

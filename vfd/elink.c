@@ -6,8 +6,6 @@
 #include "h5err.h"
 #include "whose.h"
 
-#define LINK_CLASS_VERSION 1 /* of H5L_class_t since HDF5 1.12: the function that follows a link gets a transfer list */
-
 /* A link that is being followed. It lies on the stack of follow(). */
 struct link {
     struct xh_h5 *h5;
@@ -34,7 +32,8 @@ static hid_t follow(const char *name, hid_t group, const void *data, size_t size
 void xh_elink_watch(struct xh_h5 *h5)
 {
     const H5L_class_t *there = h5->H5L_find_class ? h5->H5L_find_class(H5L_TYPE_EXTERNAL) : NULL;
-    if (!there || there->trav_func == follow || there->version != LINK_CLASS_VERSION ||
+    /* the version since HDF5 1.12: the function that follows a link gets a transfer list */
+    if (!there || there->trav_func == follow || there->version != H5L_LINK_CLASS_T_VERS ||
         there->id != H5L_TYPE_EXTERNAL || !xh_h5_has(h5, (const void *)there->trav_func))
         return;
     struct xh_h5err_quiet quiet;
@@ -56,11 +55,11 @@ static void foreign_namer(struct xh_h5 *h5, hid_t group, struct xh_namer *out)
     xh_url_shown(name, out->parent, sizeof out->parent);
 }
 
-int xh_elink_namer(struct xh_h5 *h5, struct xh_namer *out)
+void xh_elink_namer(struct xh_h5 *h5, struct xh_namer *out)
 {
     struct link *link = following;
     if (!link || link->h5 != h5)
-        return 0;
+        return;
     if (!link->known) {
         struct xh_h5err_quiet quiet;
         link->known = 1;
@@ -73,5 +72,4 @@ int xh_elink_namer(struct xh_h5 *h5, struct xh_namer *out)
         xh_h5err_aloud(h5, &quiet);
     }
     *out = link->namer;
-    return 1;
 }

@@ -18,9 +18,8 @@
  * the libhdf5 knows the driver. */
 void xh_elink_watch(struct xh_h5 *h5);
 
-/* Returns 1 when this thread follows an external link through |h5|, and sets |*out| to the file that holds the link.
- * Else returns 0. A target that the program's own function for external links opens (H5Pset_elink_cb) also counts as
- * named by the file. */
-int xh_elink_namer(struct xh_h5 *h5, struct xh_namer *out);
+/* When this thread follows an external link through |h5|, sets |*out| to the file that holds the link. A target that
+ * the program's own function for external links opens (H5Pset_elink_cb) also counts as named by the file. */
+void xh_elink_namer(struct xh_h5 *h5, struct xh_namer *out);
 
 #endif

@@ -20,14 +20,17 @@
  * the selection is checked for each chunk in the index instead. */
 #define WANTED_MAX 65536u
 
-static herr_t prefetch_ranges(struct xh_h5 *h5, hid_t id, size_t n, const haddr_t addrs[], const size_t sizes[])
+herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const size_t sizes[])
 {
     struct xh_remote *remote = NULL;
     struct xh_range_list r = {0};
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
+    if (!h5)
+        return -1;
     if (n > 0 && (!addrs || !sizes))
         return xh_fail_api(h5, XH_E_INVAL, "H5FDxhdf5_prefetch: %zu ranges, but %s is NULL", n,
                            addrs ? "sizes" : "addrs");
-    if (xh_whose_remote(h5, id, &remote))
+    if (xh_whose_remote(h5, file_id, &remote))
         return -1;
     for (size_t i = 0; remote && i < n; i++)
         if (xh_range_add(&r, addrs[i], sizes[i], XH_HINTS_MAX))
@@ -36,12 +39,6 @@ static herr_t prefetch_ranges(struct xh_h5 *h5, hid_t id, size_t n, const haddr_
         xh_remote_prefetch(remote, r.at, r.n);
     free(r.at);
     return 0;
-}
-
-herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const size_t sizes[])
-{
-    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
-    return h5 ? prefetch_ranges(h5, file_id, n, addrs, sizes) : -1;
 }
 
 /* ---- datasets: their layout and the selection */
@@ -302,21 +299,24 @@ static void add_selection(struct set *s)
         s->h5->H5Pclose(dcpl);
 }
 
-static herr_t prefetch_set(struct xh_h5 *h5, hid_t id, hid_t file_space)
+herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id)
 {
+    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     struct xh_remote *remote = NULL;
-    struct set s = {.h5 = h5, .id = id};
+    struct set s = {.h5 = h5, .id = dset_id};
+    if (!h5)
+        return -1;
     /* Each of these calls pushes its own error for a wrong ID. No other call may follow then: most H5 functions clear
      * the stack. */
-    if (file_space != H5S_ALL && h5->H5Sget_simple_extent_ndims(file_space) < 0)
+    if (file_space_id != H5S_ALL && h5->H5Sget_simple_extent_ndims(file_space_id) < 0)
         return -1;
-    hid_t own = h5->H5Dget_space(id);
-    if (own < 0 || xh_whose_remote(h5, id, &remote))
+    hid_t own = h5->H5Dget_space(dset_id);
+    if (own < 0 || xh_whose_remote(h5, dset_id, &remote))
         return -1;
     struct xh_h5err_quiet quiet;
     xh_h5err_quiet(h5, &quiet);
     int rank = h5->H5Sget_simple_extent_ndims(own);
-    s.space = file_space == H5S_ALL ? own : file_space;
+    s.space = file_space_id == H5S_ALL ? own : file_space_id;
     s.rank = h5->H5Sget_simple_extent_dims(s.space, s.dims, NULL);
     if (remote && s.rank == rank && h5->H5Sget_select_npoints(s.space) > 0)
         add_selection(&s);
@@ -331,10 +331,4 @@ static herr_t prefetch_set(struct xh_h5 *h5, hid_t id, hid_t file_space)
                           : xh_fail_api(h5, XH_E_INVAL,
                                         "H5Dxhdf5_prefetch: the selection has %d dimensions, the data set has %d",
                                         s.rank, rank);
-}
-
-herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id)
-{
-    struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
-    return h5 ? prefetch_set(h5, dset_id, file_space_id) : -1;
 }

@@ -719,7 +719,7 @@ void xh_remote_stats(struct xh_remote *r, struct xh_stats *out)
         memset(out, 0, sizeof *out);
 }
 
-size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n)
+void xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n)
 {
     /* a file that is written is fetched as it is read */
     struct xh_range *in = r->file ? malloc((n ? n : 1) * sizeof *in) : NULL;
@@ -733,5 +733,4 @@ size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, si
     size_t taken = k ? xh_cache_prefetch(r->file, XH_KIND_RAW, in, k) : 0;
     xh_trace(XH_T_VFD, "prefetch", "ranges=%zu inside=%zu taken=%zu", n, k, taken);
     free(in);
-    return taken;
 }

@@ -110,8 +110,8 @@ int xh_remote_failed(struct xh_remote *r, struct xh_err *err);
 int xh_remote_why(struct xh_remote *r, struct xh_err *err);
 
 /* Fetches |n| ranges ahead, in the order in which they will be read. Bytes behind the end of the file are ignored.
- * Returns how many were taken. Does not block on the network. */
-size_t xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n);
+ * Does not block on the network. */
+void xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n);
 
 /* Copies the file's current counters. */
 void xh_remote_stats(struct xh_remote *r, struct xh_stats *out);

@@ -32,12 +32,11 @@ static int is_same(const struct xh_dav_stat *a, const struct xh_dav_stat *b)
     return a->there && b->there && xh_dav_is_same(a->validator, b->validator);
 }
 
-int xh_replace_name(char *out, size_t size, const char *own, char letter)
+void xh_replace_name(char *out, size_t size, const char *own, char letter)
 {
     const char *digits = own + strlen(XH_TURN_PREFIX) + XH_OVERLAY_ID; /* behind the ID and a letter */
     int n = (int)strcspn(digits, "/ ");
-    return snprintf(out, size, XH_TURN_PREFIX "%.16s%c%.*s", own + strlen(XH_TURN_PREFIX), letter, n < 10 ? n : 10,
-                    digits);
+    snprintf(out, size, XH_TURN_PREFIX "%.16s%c%.*s", own + strlen(XH_TURN_PREFIX), letter, n < 10 ? n : 10, digits);
 }
 
 /* ---- beside the first client: threads with blocked signals */

@@ -18,8 +18,8 @@ int xh_replace_begin(struct xh_edit *e, struct xh_aside *s);
 int xh_replace(struct xh_edit *e, const char *own, const char *data, const struct xh_dav_stat *old,
                const struct xh_dav_stat *fresh, struct xh_dav_stat *shown, struct xh_err *err);
 
-/* Makes the name of the file that is put aside in the attempt with the directory |own|. Returns as snprintf. */
-int xh_replace_name(char *out, size_t size, const char *own, char letter);
+/* Makes the name of the file that is put aside in the attempt with the directory |own|. */
+void xh_replace_name(char *out, size_t size, const char *own, char letter);
 
 /* Moves the file at |aside| back to the file's name if that is free, and removes it if not. Returns 1 when that is
  * done. Blocks. */
