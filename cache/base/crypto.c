@@ -1,4 +1,4 @@
-/* The threads that use OpenSSL are counted, and exit() waits until there are none: see crypto.h. */
+/* The threads that use OpenSSL are counted, and exit() and fork() wait until there are none: see crypto.h. */
 #include "crypto.h"
 
 #include <openssl/crypto.h>
@@ -13,22 +13,55 @@
 #define LINGER_MS 1000 /* hashes take milliseconds; a key on a dead file server holds no process for longer */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static _Atomic int over;
-static _Atomic unsigned users; /* each of the two is written before the other is read: sequentially consistent */
+static _Atomic int over, forks;
+static _Atomic unsigned users; /* one of them and this is written before the other is read: sequentially consistent */
 static _Atomic uint64_t process; /* whose users these are: a fork that runs no handlers inherits their number */
+
+static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER; /* held during a fork. Nothing is taken under it */
+static _Thread_local unsigned depth; /* how often this thread has come in */
+
+/* Waits until no other thread is in. */
+static void linger(void)
+{
+    unsigned mine = depth > 0;
+    for (int ms = 0; atomic_load(&users) > mine && process == xh_process() && ms < LINGER_MS; ms++)
+        xh_pause_ns(1000000);
+}
 
 static void at_exit(void)
 {
     atomic_store(&over, 1);
-    for (int ms = 0; atomic_load(&users) && process == xh_process() && ms < LINGER_MS; ms++)
-        xh_pause_ns(1000000);
+    linger();
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&forking);
+    atomic_store(&forks, 1);
+    linger();
+}
+
+static void after_fork_in_parent(void)
+{
+    atomic_store(&forks, 0);
+    pthread_mutex_unlock(&forking);
 }
 
 /* The other threads stayed with the parent. */
 static void after_fork_in_child(void)
 {
-    atomic_store(&users, 0);
-    process = xh_process();
+    atomic_store(&users, depth > 0);
+    if (process)
+        process = xh_process();
+    atomic_store(&forks, 0);
+    pthread_mutex_init(&forking, NULL);
+}
+
+/* Before all other handlers of the driver's, so that it comes last in a fork: a thread that waits here may hold a lock,
+ * and no handler waits for that any more. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
 /* The handler is registered after OpenSSL's, so it runs before. Without memory for it exit() does not wait. */
@@ -36,14 +69,27 @@ static void begin(void)
 {
     OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, NULL); /* with no option it would register nothing yet */
     process = xh_process();
-    if (atexit(at_exit) == 0)
-        pthread_atfork(NULL, NULL, after_fork_in_child);
+    (void)!atexit(at_exit);
+}
+
+void xh_crypto_hold(void)
+{
+    pthread_once(&once, begin);
+    if (depth++)
+        return;
+    for (;;) {
+        atomic_fetch_add(&users, 1);
+        if (!atomic_load(&forks))
+            return;
+        atomic_fetch_sub(&users, 1);
+        pthread_mutex_lock(&forking);
+        pthread_mutex_unlock(&forking);
+    }
 }
 
 int xh_crypto_enter(void)
 {
-    pthread_once(&once, begin);
-    atomic_fetch_add(&users, 1);
+    xh_crypto_hold();
     if (!atomic_load(&over))
         return 1;
     xh_crypto_leave();
@@ -52,7 +98,8 @@ int xh_crypto_enter(void)
 
 void xh_crypto_leave(void)
 {
-    atomic_fetch_sub(&users, 1);
+    if (--depth == 0)
+        atomic_fetch_sub(&users, 1);
 }
 
 int xh_crypto_is_over(void)

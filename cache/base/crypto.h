@@ -1,12 +1,17 @@
-/* OpenSSL, for threads that the process may leave behind when it exits: its exit handler takes away what they use, and
- * does not wait for them. The engine's threads need none of this: they are ended before OpenSSL's handler runs. */
+/* OpenSSL, for threads that the process may leave behind when it exits or forks. OpenSSL's exit handler takes away what
+ * they use, and does not wait for them. A fork's child has OpenSSL's locks as they were: one that another thread held
+ * is held there for ever, and the child's first connection would wait for it. */
 #ifndef XH_CRYPTO_H
 #define XH_CRYPTO_H
 
-/* Returns 1: OpenSSL may be used until xh_crypto_leave, which comes soon, as exit() waits for it (a second at most).
- * Returns 0: the process exits, and OpenSSL may not be used any more. Calls may be nested. Threads: any. Does not
- * block. */
+/* Returns 1: OpenSSL may be used until xh_crypto_leave, which comes soon, as exit() and fork() wait for it (a second at
+ * most). No lock is taken until then that a fork's handler takes.
+ * Returns 0: the process exits, and OpenSSL may not be used any more. Calls may be nested. Threads: any. Blocks while
+ * the process forks. */
 int xh_crypto_enter(void);
+
+/* The same for the engine's threads, which are ended before OpenSSL's exit handler runs: always 1. */
+void xh_crypto_hold(void);
 
 void xh_crypto_leave(void);
 

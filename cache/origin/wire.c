@@ -25,6 +25,7 @@
 
 #include <curl/curl.h>
 
+#include "base/crypto.h"
 #include "base/files.h"
 #include "base/now.h"
 #include "base/table.h"
@@ -191,7 +192,7 @@ struct xh_wire *xh_wire_new(const struct xh_wire_events *events)
     return w;
 }
 
-/* ---- callbacks of curl */
+/* ---- callbacks of curl. Those that tell of an exchange are not in OpenSSL, whatever called curl: they take locks */
 
 /* The connection may have been opened for a request that was not |foreign|: on_socket did not look at its address. */
 static int on_sent(void *ctx, const char *address, unsigned port)
@@ -202,7 +203,9 @@ static int on_sent(void *ctx, const char *address, unsigned port)
         return -1;
     }
     l->sent = 1;
+    xh_crypto_leave();
     l->wire->events->sent(l->x, port);
+    xh_crypto_hold();
     return 0;
 }
 
@@ -211,7 +214,10 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
     struct xh_lane *l = ctx;
     if (l->cut == XH_NET_NEAR) /* an older libcurl sent it */
         return 0;
-    if (l->wire->events->line(l->x, p, size * n) == 0)
+    xh_crypto_leave();
+    int rc = l->wire->events->line(l->x, p, size * n);
+    xh_crypto_hold();
+    if (rc == 0)
         return size * n;
     l->cut = XH_NET_CUT;
     return 0;
@@ -220,7 +226,9 @@ static size_t on_header(char *p, size_t size, size_t n, void *ctx)
 static size_t on_body(char *p, size_t size, size_t n, void *ctx)
 {
     struct xh_lane *l = ctx;
+    xh_crypto_leave();
     int rc = l->wire->events->body(l->x, (const uint8_t *)p, size * n);
+    xh_crypto_hold();
     if (rc == 0)
         return size * n;
     if (rc > 0) {
@@ -327,7 +335,9 @@ static void lane_rest(struct xh_lane *l)
 static void lane_free(struct xh_lane *l)
 {
     xh_ring_take(&l->link);
+    xh_crypto_hold();
     curl_easy_cleanup(l->easy);
+    xh_crypto_leave();
     l->wire->lanes--;
     free(l);
 }
@@ -375,7 +385,9 @@ static void finish(struct xh_lane *l, enum xh_net net, int code)
         changes = xh_cookies_changes(l->cookies, now);
     xh_wipe(now);
     out.cookies = changes;
+    xh_crypto_hold(); /* a connection may end with it */
     curl_multi_remove_handle(w->multi, l->easy);
+    xh_crypto_leave();
     lane_rest(l);
     /* libcurl 8.14 forgets memory when it resolves again on such a handle, and keeps what it has made of an
      * authorisation for the host that it has not reached: the next request on the handle would carry it elsewhere.
@@ -398,7 +410,9 @@ void xh_wire_resume(struct xh_lane *l)
     if (!l->paused)
         return;
     l->paused = 0;
+    xh_crypto_hold();
     curl_easy_pause(l->easy, CURLPAUSE_CONT);
+    xh_crypto_leave();
 }
 
 /* The program has closed descriptors of ours: begins anew, without them. */
@@ -447,6 +461,7 @@ static void look_after(struct xh_wire *w)
 static void act(struct xh_wire *w)
 {
     int running;
+    xh_crypto_hold();
     /* From the last one on: curl may take some off meanwhile, and the last one takes the place of each. */
     for (size_t i = w->waited; i-- > 1;) {
         struct pollfd p = i < w->waited ? w->waits[i] : (struct pollfd){0};
@@ -463,6 +478,7 @@ static void act(struct xh_wire *w)
         w->due_ns = UINT64_MAX;
         curl_multi_socket_action(w->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     }
+    xh_crypto_leave();
 }
 
 void xh_wire_perform(struct xh_wire *w)

@@ -48,7 +48,7 @@ ROOMS = {
         "base text:url.h,s3.h,profile.h,cookies.h"),
     "wire": (
         "cache/origin/net cache/origin/wire cache/origin/handle cache/origin/client cache/origin/libcurl",
-        "base:files.h,now.h,table.h,waits.h,wipe.h text:ring.h,proxy.h,cookies.h"),
+        "base:crypto.h,files.h,now.h,table.h,waits.h,wipe.h text:ring.h,proxy.h,cookies.h"),
     "caller": ("cache/origin/caller cache/origin/s3metadata", "base text creds wire:net.h,handle.h,client.h,libcurl.h"),
     # What origin/ is asked for, and what it brings: types. The functions are defined further up: "origin:-" lets a room
     # call those.

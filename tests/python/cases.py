@@ -376,6 +376,21 @@ def expecting():
         pass
 
 
+def forked_amid():
+    """A fork while the driver's own threads make connections: the child makes its own."""
+    import xhdf5
+    warnings.simplefilter("ignore", DeprecationWarning)    # of a fork, and threads
+    for i in range(10):
+        xhdf5.expect([f"{URL}?{i}.{n}" for n in range(16)], shadow=False, **OPTIONS)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            with xhdf5.open(URL, shadow=False, **OPTIONS) as f:
+                os._exit(f["images"].shape[0] != 12)
+        ended = os.waitpid(pid, 0)[1]
+        assert ended == 0, f"fork {i}: {ended}"
+
+
 def warming():
     """After xhdf5.warm files are in the shadow: each opening asks whether it may read, and fetches nothing. What fails
     is named, the others are there. h5py's lock is not held meanwhile."""

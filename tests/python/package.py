@@ -20,8 +20,8 @@ warm_python.use_unmapped()    # no libhdf5 is loaded before h5py or xhdf5 is
 
 CASES = ("imported_first", "imported_last", "options", "configured", "errors", "prefetch", "expecting", "warming",
          "bytes_file", "stats", "commit", "discard", "enabled", "enabled_local", "enabled_low", "threads",
-         "piped", "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "unfit_hdf5", "wrong_path",
-         "another_copy", "plugin_paths", "enabled_late", "other_options")
+         "piped", "forked_amid", "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "unfit_hdf5",
+         "wrong_path", "another_copy", "plugin_paths", "enabled_late", "other_options")
 TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has the others
 INSTALLED = ("command",)  # what a build directory has not
 COMPILES = ("unfit_hdf5",)  # what takes a compiler

@@ -1,0 +1,92 @@
+/* A process that forks while threads of the driver's are in OpenSSL: the child can use it. A thread that is called back
+ * from there, and waits for a lock that a fork's handler holds, is no hindrance. A plain program, as race_exit.c. */
+#include <openssl/ssl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/crypto.h"
+#include "base/now.h"
+#include "base/thread.h"
+
+#define FORKS 200
+#define THREADS 4
+#define SOON_NS 60000000000u /* for all forks: some ms each; one that waits in vain takes a second */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held across a fork, as the engine's is */
+static _Atomic unsigned made;
+
+static void take(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void give(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* What libcurl does for a new connection. */
+static void make(void)
+{
+    SSL_CTX *c = SSL_CTX_new(TLS_client_method());
+    if (!c)
+        abort();
+    SSL_CTX_free(c);
+}
+
+static void *run(void *unused)
+{
+    for (;;) {
+        xh_crypto_hold();
+        make();
+        xh_crypto_leave(); /* called back */
+        take();
+        atomic_fetch_add(&made, 1);
+        give();
+        xh_crypto_hold();
+        make();
+        xh_crypto_leave();
+        take(); /* under a lock that a handler takes, as sums of what the engine's lock guards */
+        xh_crypto_hold();
+        make();
+        xh_crypto_leave();
+        give();
+    }
+    return NULL;
+}
+
+int main(void)
+{
+    uint64_t begun = xh_now_ns();
+    pthread_atfork(take, give, give);
+    for (int i = 0; i < THREADS; i++)
+        if (xh_thread_start(NULL, run, NULL) != 0)
+            abort();
+    for (int i = 0; i < FORKS; i++) {
+        int status = 0;
+        for (unsigned before = atomic_load(&made); atomic_load(&made) == before;)
+            usleep(50);
+        pid_t p = fork();
+        if (p == 0) {
+            alarm(20);
+            make();
+            xh_crypto_hold();
+            make();
+            xh_crypto_leave();
+            _exit(0);
+        }
+        if (p < 0 || waitpid(p, &status, 0) != p)
+            abort();
+        if (status || xh_now_ns() - begun > SOON_NS) {
+            fprintf(stderr, "race_fork.c: fork %d: wait status %#x after %.1f s\n", i, (unsigned)status,
+                    (double)(xh_now_ns() - begun) / 1e9);
+            return 1;
+        }
+    }
+    puts("ok");
+    _exit(0);
+}
