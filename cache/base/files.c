@@ -144,7 +144,7 @@ int xh_make_own_dir(int at, const char *name)
 int xh_open_own(int at, const char *name, int flags)
 {
     struct stat st;
-    int fd = openat(at, name, flags, 0600);
+    int fd = openat(at, name, flags | O_NONBLOCK, 0600); /* else a FIFO of that name would make it wait */
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0600) != 0600)
         fchmod(fd, 0600);
     return fd;

@@ -425,7 +425,7 @@ static void load(struct xh_overlay *v)
     char *line = NULL;
     size_t room = 0;
     ssize_t n;
-    int fd = openat(v->dir, "record", O_RDONLY | O_NOFOLLOW | O_CLOEXEC), state = 0;
+    int fd = openat(v->dir, "record", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), state = 0;
     FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (!f) {
         if (fd >= 0)

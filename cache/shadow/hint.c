@@ -177,13 +177,8 @@ static int save(struct xh_shadow *s, const char *file, const char *text)
 /* 1 when the hint that is there is of this version. */
 static int is_of_this(const struct xh_shadow *s, const char *file)
 {
-    char want[sizeof TAG + sizeof s->name + 1], is[sizeof want];
-    int len = snprintf(want, sizeof want, TAG "%s\n", s->name);
-    int fd = openat(s->dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, is, (size_t)len);
-    if (fd >= 0)
-        close(fd);
-    return n == len && memcmp(is, want, (size_t)len) == 0;
+    char buf[FILE_BYTES], name[XH_NAME_BYTES];
+    return load(s->dirfd, file, buf, name) && strcmp(name, s->name) == 0;
 }
 
 void xh_shadow_hint_save(struct xh_shadow *s, const char *text)

@@ -1649,6 +1649,24 @@ Test(page, a_hint_comes_back_while_its_shadow_is_there)
     cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), 0);
 }
 
+/* Where no hint can be stored, the one that is there is looked at: nothing of it may make the process wait. */
+Test(page, what_is_no_file_in_a_hints_place_delays_nobody, .timeout = 30)
+{
+    char hint[XH_HINT_BYTES], path[300], big[XH_HINT_BYTES + 1];
+    memset(big, 'x', XH_HINT_BYTES);
+    big[XH_HINT_BYTES] = '\0';
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR "/u-%s", dir, s->url_hex);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), 0);
+    xh_shadow_hint_save(s, big); /* too long, as one is that a full tmpfs does not take */
+    cr_expect_lt(access(path, F_OK), 0);
+    cr_assert_eq(mkfifo(path, 0600), 0);
+    xh_shadow_hint_save(s, "a hint");
+    cr_expect_eq(xh_shadow_hint_load(URL, &opt, hint), 6);
+    xh_shadow_close(s);
+}
+
 Test(page, a_damaged_hint_is_none)
 {
     char hint[XH_HINT_BYTES], path[300];
