@@ -77,8 +77,10 @@ def claims(tap, job, links, server, local):
                 many = run(job, links, server, shadow, (url, local, *words), ranks, **options)
             print(f"# {what}: {many[0]} requests, {many[1]} bytes, {many[2]:.2f} s, by node {many[3]}; one rank {one[0]}, "
                   f"{one[1]}, {one[2]:.2f} s")
-            assert many[1] <= 1.1 * one[1] + 20000, f"{many}, one rank {one}"
-            if options:     # the number of guesses hangs on when a reply comes
+            # What is guessed hangs on when a reply comes, and on how long the program takes: 1.14 of one rank's bytes
+            # were seen on a loaded machine. Ranks of a node that fetch the same make it 2.
+            assert many[1] <= (1.1 if options else 1.5) * one[1] + 20000, f"{many}, one rank {one}"
+            if options:
                 assert many[0] <= one[0] + GREETINGS, f"{many}, one rank {one}"
             # A host that looks for its neighbours by itself sends some ten bytes
             assert max(many[3][1:]) < 1000, f"other nodes were on the network: {many[3]}"
