@@ -51,8 +51,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     atomic_store(&users, depth > 0);
-    if (process)
-        process = xh_process();
+    process = 0; /* its number may not be known before other handlers have run */
     atomic_store(&forks, 0);
     pthread_mutex_init(&forking, NULL);
 }
@@ -68,15 +67,21 @@ __attribute__((constructor)) static void watch_forks(void)
 static void begin(void)
 {
     OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, NULL); /* with no option it would register nothing yet */
-    process = xh_process();
     (void)!atexit(at_exit);
+}
+
+void xh_crypto_begin(void)
+{
+    pthread_once(&once, begin);
 }
 
 void xh_crypto_hold(void)
 {
-    pthread_once(&once, begin);
+    xh_crypto_begin();
     if (depth++)
         return;
+    if (process == 0)
+        process = xh_process();
     for (;;) {
         atomic_fetch_add(&users, 1);
         if (!atomic_load(&forks))

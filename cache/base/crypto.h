@@ -4,6 +4,9 @@
 #ifndef XH_CRYPTO_H
 #define XH_CRYPTO_H
 
+/* What is registered for the exit after this call is done there before threads are waited for. Threads: any. */
+void xh_crypto_begin(void);
+
 /* Returns 1: OpenSSL may be used until xh_crypto_leave, which comes soon, as exit() and fork() wait for it (a second at
  * most). No lock is taken until then that a fork's handler takes.
  * Returns 0: the process exits, and OpenSSL may not be used any more. Calls may be nested. Threads: any. Blocks while

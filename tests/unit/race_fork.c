@@ -18,6 +18,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held across a fork, as the engine's is */
 static _Atomic unsigned made;
+static _Atomic int forks, in, left, exits;
 
 static void take(void)
 {
@@ -27,6 +28,72 @@ static void take(void)
 static void give(void)
 {
     pthread_mutex_unlock(&lock);
+}
+
+static void begins(void)
+{
+    atomic_store(&forks, 1);
+}
+
+/* Is in until a fork or the exit has begun, and a little longer. */
+static void *stay(void *unused)
+{
+    xh_crypto_hold();
+    atomic_store(&in, 1);
+    while (!atomic_load(&forks) && !xh_crypto_is_over())
+        usleep(50);
+    usleep(20000);
+    atomic_store(&left, 1);
+    xh_crypto_leave();
+    return NULL;
+}
+
+static void let_one_stay(void)
+{
+    forks = in = left = 0;
+    if (xh_thread_start(NULL, stay, NULL) != 0)
+        abort();
+    while (!atomic_load(&in))
+        usleep(50);
+}
+
+static void check(int holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "race_fork.c: does not hold: %s\n", what);
+        _exit(1);
+    }
+}
+
+/* Registered before the driver's handlers, so it comes last. */
+static void at_exit(void)
+{
+    check(!exits || left, "exit() waits for a thread that is in");
+}
+
+static void a_fork_waits(const char *whose)
+{
+    int status = 0;
+    let_one_stay();
+    pid_t p = fork();
+    int waited = left;
+    if (p == 0)
+        _exit(0);
+    check(p > 0 && waitpid(p, &status, 0) == p && status == 0 && waited, whose);
+}
+
+/* So do the forks of a fork's child, and its exit. */
+static void a_child_waits_too(void)
+{
+    int status = 0;
+    pid_t p = fork();
+    if (p == 0) {
+        a_fork_waits("a child's fork waits for a thread that is in");
+        let_one_stay();
+        exits = 1;
+        exit(0);
+    }
+    check(p > 0 && waitpid(p, &status, 0) == p && status == 0, "a child waits too");
 }
 
 /* What libcurl does for a new connection. */
@@ -61,6 +128,10 @@ static void *run(void *unused)
 
 int main(void)
 {
+    atexit(at_exit);
+    pthread_atfork(begins, NULL, NULL);
+    a_fork_waits("a fork waits for a thread that is in");
+    a_child_waits_too();
     uint64_t begun = xh_now_ns();
     pthread_atfork(take, give, give);
     for (int i = 0; i < THREADS; i++)
