@@ -390,17 +390,23 @@ static struct xh_request *first_demand(struct xh_endpoint *e)
     return first_of(&e->demand);
 }
 
-/* 1 where streams leave no connection for what cannot wait: the server serves no more at once. */
-static int is_limited(const struct xh_endpoint *e, const struct xh_request *r)
+/* 1 when |r| is what somebody waits for, and no stream. */
+static int cannot_wait(const struct xh_request *r)
 {
-    return e->limits.connections && e->active >= e->limits.connections && !is_stream(r) && r->waits_ns;
+    return !is_stream(r) && !is_guess(r);
 }
 
-/* The first that waits in |ring| and is no stream; NULL: there is none. */
-static struct xh_request *first_short(struct xh_ring *ring)
+/* 1 where streams leave no connection for |r|, which cannot wait: the server serves no more at once. */
+static int is_limited(const struct xh_endpoint *e, const struct xh_request *r)
+{
+    return e->limits.connections && e->active >= e->limits.connections && cannot_wait(r);
+}
+
+/* The first in |ring| that cannot wait; NULL: there is none. */
+static struct xh_request *first_urgent(struct xh_ring *ring)
 {
     for (struct xh_ring *p = ring->next; p != ring; p = p->next)
-        if (!is_stream(xh_ring_of(p, struct xh_request, link)))
+        if (cannot_wait(xh_ring_of(p, struct xh_request, link)))
             return xh_ring_of(p, struct xh_request, link);
     return NULL;
 }
@@ -409,7 +415,7 @@ static struct xh_request *next_request(struct xh_endpoint *e)
 {
     struct xh_request *r;
     /* Streams that take turns would have the reader of anything else wait for all of them. */
-    if (e->limits.connections && ((r = first_short(&e->again)) != NULL || (r = first_short(&e->demand)) != NULL))
+    if (e->limits.connections && ((r = first_urgent(&e->again)) != NULL || (r = first_urgent(&e->demand)) != NULL))
         return r;
     if ((r = first_of(&e->again)) != NULL || (r = first_demand(e)) != NULL)
         return r;
@@ -614,7 +620,9 @@ uint64_t xh_endpoints_look(uint64_t now)
             nearest = e->held_ns - now < nearest ? e->held_ns - now : nearest;
             continue;
         }
-        if (e->held_ns) {
+        unsigned had = e->limits.connections;
+        xh_limits_look(&e->limits, now);
+        if (e->held_ns || e->limits.connections != had) {
             e->held_ns = 0;
             xh_endpoint_dispatch(e);
         }

@@ -605,6 +605,42 @@ Test(endpoint, at_a_servers_limit_one_stream_leaves_for_demand_though_it_goes_on
     cr_expect_eq(again->r.state, XH_REQ_RUNNING, "what streams waits for that");
 }
 
+Test(endpoint, a_limit_that_has_run_out_is_seen_though_nothing_happens, .init = fresh)
+{
+    known_and_fast();
+    ask_stream(0);
+    start();
+    xh_limits_serves(&e->limits, 1, now);
+    struct load *guess = ask(1);
+    start();
+    xh_endpoints_look(now);
+    cr_assert_eq(guess->r.state, XH_REQ_QUEUED);
+    now += XH_WIDEN_NS;
+    xh_endpoints_look(now);
+    cr_expect_neq(guess->r.state, XH_REQ_QUEUED);
+}
+
+/* A guess that was refused is sent again, but nobody waits for it. */
+Test(endpoint, at_a_servers_limit_no_stream_leaves_for_a_guess_that_was_refused, .init = fresh)
+{
+    static struct xh_exchange going;
+    known_and_fast();
+    struct load *stream = ask_stream(0);
+    start();
+    stream->r.exchange = &going;
+    xh_limits_serves(&e->limits, 1, now);
+    struct load *guess = make(1, MIB);
+    cr_assert_eq(xh_endpoint_queue(&guess->r, XH_PLACE_AGAIN), 0);
+    start();
+    cr_expect_eq(stream->r.leaves, XH_LEAVES_NOT);
+    struct load *one = ask(0);
+    start();
+    cr_expect_eq(stream->r.leaves, XH_LEAVES_FLOWING, "for the demand behind it");
+    finish(stream);
+    cr_expect_eq(one->r.state, XH_REQ_RUNNING);
+    cr_expect_eq(guess->r.state, XH_REQ_QUEUED);
+}
+
 Test(endpoint, a_stream_that_is_not_patient_begins_at_once_on_its_objects_thread, .init = fresh)
 {
     known_and_fast();
