@@ -140,6 +140,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     }
     if (p->leads) /* no more than behind any read, as it all comes */
         r.len = xh_min64(r.len + p->window, stream_end - r.off);
+    first = xh_min64(first, r.len);
     r = (struct xh_range){r.off + first, r.len - first};
     size_t n = cut(r, pieces);
     /* Part of a row that is as long, or of a run that streams: it passes the shadow by. */
