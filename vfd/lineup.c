@@ -74,7 +74,7 @@ size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first)
     }
     o->next = i + 1;
     o->row++;
-    o->soon = o->row < 2 ? i == 0 : o->row < 4 ? (size_t)1 << (o->row - 1) : 8;
+    o->soon = o->row < 2 ? i == 0 : o->row < 4 ? (size_t)1 << (o->row - 1) : XH_LINEUP_SOON;
     if (!o->prefix)
         return 0;
     size_t end = o->names.n - o->next < XH_EXPECTED_MOST ? o->names.n : o->next + XH_EXPECTED_MOST;

@@ -12,6 +12,8 @@
 #include "../cache/cache.h"
 #include "mapping.h"
 
+#define XH_LINEUP_SOON 8u  /* most of them that are about to be opened, by the openings alone */
+
 struct xh_lineup_name {
     const char *text; /* points into names.text */
     UT_hash_handle hh;
@@ -40,7 +42,7 @@ size_t xh_lineup_behind(const struct xh_lineup *o, const char *url);
 
 /* |url| was opened. Returns how many names from |*first| on are expected to be opened next, with o->prefix before
  * them, and were not returned before: of XH_EXPECTED_MOST. Sets o->soon: 2 after two neighbours were opened, twice as
- * many with each that follows, at most 8; after one 0, as that shows no order, but 1 after the first. */
+ * many with each that follows, at most XH_LINEUP_SOON; after one 0, as that shows no order, but 1 after the first. */
 size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first);
 
 #endif
