@@ -129,10 +129,12 @@ def configured():
 
 def errors():
     """What fails raises what Python has for it, with the server's reason."""
+    import h5py
     import xhdf5
     raises(FileNotFoundError, ["404", "no such file on the server"], xhdf5.open, f"{URL}.none", **OPTIONS)
     raises(FileNotFoundError, ["No such file"], xhdf5.open, f"{DATA}/none.h5")
-    raises(PermissionError, ["401"], xhdf5.open, URL.replace("images.h5", "private/images.h5"), **OPTIONS)
+    private = URL.replace("images.h5", "private/images.h5")
+    raises(PermissionError, ["401"], xhdf5.open, private, **OPTIONS)
     raises(OSError, ["certificate"], xhdf5.open, URL)
     raises(OSError, ["read-only"], xhdf5.open, URL, "r+", **OPTIONS)
     raises(TypeError, ["Dataset"], xhdf5.prefetch, "images")
@@ -145,6 +147,9 @@ def errors():
         raises(IndexError, ["out of range"], xhdf5.prefetch, f["images"], 12)
         raises(TypeError, [], xhdf5.prefetch, f["images"], {})
         raises(ValueError, ["has none"], xhdf5.prefetch, f["images"], "energy")
+    os.environ["XHDF5_CA_BUNDLE"] = OPTIONS["ca_bundle"]
+    xhdf5.enable()
+    raises(PermissionError, ["401"], h5py.is_hdf5, private)    # that is no word on the file
 
 
 def prefetch():
@@ -615,7 +620,6 @@ def enabled():
     pathlib.Path(DATA, "text.h5").write_text("no HDF5 file")
     assert h5py.is_hdf5(URL) and h5py.is_hdf5(LOCAL) and not h5py.is_hdf5(f"{DATA}/text.h5")
     assert not h5py.is_hdf5(f"{base}/text.h5") and not h5py.is_hdf5(f"{base}/none.h5")
-    raises(PermissionError, ["401"], h5py.is_hdf5, f"{base}/private/images.h5")    # that is no word on the file
     with multiprocessing.get_context("spawn").Pool(1) as pool:  # a child that never hears of xhdf5
         assert pool.apply(spawned_plainly, (URL,)) == expected()
     xhdf5.disable()
