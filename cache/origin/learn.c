@@ -84,6 +84,39 @@ void xh_learn_check(struct xh_origin *o)
     o->check_due = 0;
 }
 
+/* Files whose date was found when they were opened. Under the engine's lock. */
+static struct xh_ring dated = {&dated, &dated};
+
+static void check_now(struct xh_origin *o)
+{
+    if (xh_engine_era() == 0 || o->closing || o->poison.code)
+        return;
+    xh_origin_object_adopt(o);
+    o->check_due = 1;
+    xh_learn_check(o);
+}
+
+void xh_learn_date(struct xh_origin *o)
+{
+    int differ = 0;
+    if (o->dialect.proof != XH_BY_PROPFIND)
+        return;
+    xh_engine_lock();
+    for (struct xh_ring *p = dated.next; p != &dated; p = p->next) {
+        struct xh_origin *of = xh_ring_of(p, struct xh_origin, among_dated);
+        if (!o->served || !of->served || !xh_url_same_server(o->served, of->served) ||
+            strcmp(of->url->text, o->url->text) != 0 ||
+            (of->dialect.size == o->dialect.size && strcmp(of->dialect.value, o->dialect.value) == 0))
+            continue;
+        differ = 1;
+        check_now(of);
+    }
+    xh_ring_put_last(&dated, &o->among_dated);
+    if (differ)
+        check_now(o); /* either may be the older one: openings overtake each other */
+    xh_engine_unlock();
+}
+
 /* ---- what an exchange teaches */
 
 /* So many remembered targets in a row that sent elsewhere when they were asked again: targets are good for one request,

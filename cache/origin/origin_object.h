@@ -29,7 +29,8 @@ struct xh_origin {
     unsigned bounced;          /* so many remembered targets in a row sent elsewhere; at its most (learn.c) for good */
     struct xh_url *served;     /* where the last reply or date came from; NULL: none yet */
     int dates_at_first;        /* PROPFIND is asked of the first server: those that it redirects to do not answer it */
-    int check_due;             /* another server answers now: the version is to be confirmed there at once */
+    int check_due;             /* the version is to be confirmed at once: another server answers, or has another date */
+    struct xh_ring among_dated; /* see xh_learn_date */
     uint64_t token_ns;         /* when caller.token was looked for */
     int no_cert;               /* the server cannot bear our certificate: not offered any more */
     char no_key[XH_S3_CODE_BYTES]; /* why S3 refused our key itself, while it was opened: none is sent; "": not so */

@@ -329,6 +329,7 @@ static int prepare(const char *url, const struct xh_options *options, struct xh_
     xh_env_hold(&o->options);
     o->counters = counters;
     xh_ring_init(&o->jobs);
+    xh_ring_init(&o->among_dated);
     xh_dialect_init(&o->dialect);
     int rc = xh_caller_url(url, &o->options, &o->url, err);
     rc = rc ? rc : xh_caller_find(&o->caller, &o->options, o->url, err);
@@ -390,6 +391,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
         return rc;
     }
     o->opened = 1;
+    xh_learn_date(o);
     o->patience = NULL;
     if (confirmed || p.len == 0) {
         free(p.bytes);
@@ -422,6 +424,7 @@ int xh_origin_open_told(const char *url, const struct xh_options *options, const
     believe_told(o, &told);
     xh_dialect_validator(&o->dialect, o->validator, sizeof o->validator); /* fits: it did where it was opened */
     o->opened = 1;
+    xh_learn_date(o);
     xh_trace(XH_T_ORIGIN, "told", "url=%s size=%" PRIu64 " validator=%s", o->url->shown, o->dialect.size, o->validator);
     *out = o;
     return 0;

@@ -227,6 +227,9 @@ void xh_origin_close(struct xh_origin *o)
     if (!o)
         return;
     xh_origin_stop(o);
+    xh_engine_lock();
+    xh_ring_take(&o->among_dated);
+    xh_engine_unlock();
     xh_url_unref(o->url);
     xh_url_unref(o->target);
     xh_url_unref(o->served);

@@ -64,8 +64,8 @@ for line in sys.stdin:
 class Reader:
     """One h5py process that has many files open; its shadow lies in |shadow|."""
 
-    def __init__(self, server, shadow):
-        env = harness.driver_env(server, shadow, revalidate_ms=CHECK_MS, readahead_bytes=16 << 20)
+    def __init__(self, server, shadow, check_ms=CHECK_MS):
+        env = harness.driver_env(server, shadow, revalidate_ms=check_ms, readahead_bytes=16 << 20)
         self.url = server.url
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen([str(harness.H5PY["3.14.0"]), "-c", READ], env=env, text=True,
@@ -313,6 +313,23 @@ def held_open(files, reader, name, server):
     reader.do("close", name)
 
 
+def told_by_an_opening(files, server):
+    """XRootD: whoever opens the file anew in the same process finds another date, and does not keep that to himself."""
+    with harness.shadow_dir() as shadow:
+        reader = Reader(server, shadow, check_ms=24 * 3600 * 1000)
+        files.make("told.h5", alone=False)
+        assert reader.open("told.h5") == str(IMAGES) and reader.read("told.h5", 0) == "1"
+        files.replace("told.h5", "same")
+        assert reader.do("open", "new", f"{server.url}/told.h5") == str(IMAGES)
+        for i in range(LATE_S * 10):
+            if noticed(said := reader.read("told.h5", BEYOND + i % (IMAGES - BEYOND))):
+                break
+            time.sleep(0.1)
+        assert noticed(said), f"not told; the last was of version {said}"
+        assert reader.read("new", BEYOND) == "2"
+        reader.close()
+
+
 def main():
     kind, words = sys.argv[1], sys.argv[2:]
     tap = harness.Tap()
@@ -337,6 +354,8 @@ def main():
             claims["left open: what is rewritten while the server sends it"] = \
                 lambda name: rewritten_in_mid_reply(files, reader, name)
         if kind == "xrootd":
+            claims["another of the same size takes its place, and the next opening tells those that have it open"] = \
+                lambda name: told_by_an_opening(files, server)
             claims["left open: another of the same size, while somebody has the old one open"] = \
                 lambda name: held_open(files, reader, name, server)
         for number, (claim, show) in enumerate(claims.items()):
