@@ -371,7 +371,8 @@ static int open_known(struct xh_h5 *h5, const char *asked, const char *url, cons
         snprintf(err.text + n, sizeof err.text - n, ". It is named by %.200s, which is open for writing", by->parent);
     }
     if (kin != XH_KIN_FAILED && rc != XH_E_INTR) {
-        xh_family_note(by->family, key, XH_KIN_FAILED, &err, took_ns);
+        if (rc != XH_E_READONLY) /* the file may be opened for reading later */
+            xh_family_note(by->family, key, XH_KIN_FAILED, &err, took_ns);
         xh_family_lose(by->family, XH_KIN_FAILED, took_ns);
     }
     *out = xh_remote_unopened(h5, url, &err);
