@@ -348,7 +348,7 @@ static herr_t query(const H5FD_t *file, unsigned long *flags)
     if (f && f->remote && xh_remote_is_written(f->remote))
         *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_AGGREGATE_SMALLDATA;
     else if (f && f->remote)
-        *flags = H5FD_FEAT_DATA_SIEVE;
+        *flags = H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_SUPPORTS_SWMR_IO; /* H5Fget_eoa asks for it; open refuses SWMR */
     else
         *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
                  H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_POSIX_COMPAT_HANDLE |

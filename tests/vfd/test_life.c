@@ -67,7 +67,9 @@ static void twice(void)
     double sum = sum_of(a);
     CHECK(H5Fclose(a) >= 0 && sum_of(b) == sum);
     hsize_t size = 0;
+    haddr_t eoa = 0;
     CHECK(H5Fget_filesize(b, &size) >= 0 && size > 0);
+    CHECK(H5Fget_eoa(b, &eoa) >= 0 && eoa == size);
     CHECK(H5Fclose(b) >= 0);
     if (strstr(name, "://")) {
         H5E_BEGIN_TRY
@@ -76,6 +78,12 @@ static void twice(void)
         }
         H5E_END_TRY
         CHECK_ERROR("URLs are read-only");
+        H5E_BEGIN_TRY
+        {
+            CHECK(H5Fopen(name, H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, H5P_DEFAULT) < 0);
+        }
+        H5E_END_TRY
+        CHECK_ERROR("SWMR");
     }
 }
 
