@@ -214,7 +214,7 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
         ignore = 0;
     struct xh_options o;
     struct xh_err err = {0};
-    int mentioned = !f->parallel && xh_fapl_mentions(f->names, XH_OPT_ID_local_shadow);
+    int mentioned = !f->parallel && xh_fapl_mentions(f->h5, fapl, f->names, XH_OPT_ID_local_shadow);
     if (mentioned && xh_fapl_options(f->h5, fapl, &o, &err))
         return xh_fail_cache(f->h5, &err);
     int rc = xh_local_open(f->h5, name, flags, ignore, mentioned && o.local_shadow ? &o : NULL, &f->local);

@@ -70,6 +70,21 @@ static void copy_value(struct xh_options *to, const struct xh_options *from, siz
     memcpy((char *)to + row->offset, (const char *)from + row->offset, size);
 }
 
+/* Reads the list's configuration string, however long it is, and sets |*text|; NULL: it has none. Returns 0, or -1: out
+ * of memory. Owns: free(). */
+static int config_of_list(struct xh_h5 *h5, hid_t fapl, char **text)
+{
+    *text = NULL;
+    ssize_t n = h5->H5Pget_driver_config_str(fapl, NULL, 0);
+    if (n <= 0)
+        return 0;
+    if (!(*text = calloc(1, (size_t)n + 1)))
+        return -1;
+    if (h5->H5Pget_driver_config_str(fapl, *text, (size_t)n + 1) != n)
+        **text = '\0';
+    return 0;
+}
+
 static int apply_config_string(struct xh_h5 *h5, hid_t fapl, const struct xh_fapl_info *info,
                                struct xh_options *o, struct xh_err *err)
 {
@@ -80,25 +95,24 @@ static int apply_config_string(struct xh_h5 *h5, hid_t fapl, const struct xh_fap
                           "that it names: at most %zu bytes", info->namer.parent, sizeof info->config - 1);
     if (info)
         return xh_options_from_string(o, info->config, where, err);
-    ssize_t n = h5->H5Pget_driver_config_str(fapl, NULL, 0);
-    if (n <= 0)
-        return 0;
-    char *text = calloc(1, (size_t)n + 1);
-    if (!text)
+    char *text;
+    if (config_of_list(h5, fapl, &text))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
-    int rc = 0;
-    if (h5->H5Pget_driver_config_str(fapl, text, (size_t)n + 1) == n)
-        rc = xh_options_from_string(o, text, where, err);
+    int rc = xh_options_from_string(o, text, where, err);
     free(text);
     return rc;
 }
 
-int xh_fapl_mentions(const struct xh_fapl_info *info, enum xh_opt_id id)
+int xh_fapl_mentions(struct xh_h5 *h5, hid_t fapl, const struct xh_fapl_info *info, enum xh_opt_id id)
 {
     const char *name = xh_opt_rows[id].name;
+    char *text = NULL;
     /* A string that did not fit can still be read when the list is the program's own. */
-    return xh_options_env_has(name) || info->set[id] || xh_options_names(info->config, name) ||
-           (info->config_lost && !info->namer.by_file);
+    int lost = info->config_lost && !info->namer.by_file && config_of_list(h5, fapl, &text);
+    int mentions = lost || xh_options_env_has(name) || info->set[id] || xh_options_names(info->config, name) ||
+                   xh_options_names(text, name);
+    free(text);
+    return mentions;
 }
 
 int xh_fapl_has_pages(struct xh_h5 *h5, hid_t fapl)

@@ -3,6 +3,7 @@
  *
  * The last is seen from inside: this program holds the driver's objects itself. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "fapl.h"
@@ -161,6 +162,29 @@ static void a_bad_string_is_an_error_that_names_it(void)
     H5Pclose(fapl);
 }
 
+/* Of a local file only local_shadow is asked for, and of what is wrong nothing is said; so it is for a string that is
+ * too long to be handed on to the files that a file names. */
+static void a_bad_string_stops_no_local_file(void)
+{
+    char name[] = "/tmp/xh-fapl-XXXXXX", config[10000];
+    int fd = mkstemp(name);
+    CHECK(fd >= 0 && close(fd) == 0);
+    for (size_t n = 0; n < 9500; n += 9400)
+        for (int shadow = 0; shadow < 2; shadow++) {
+            snprintf(config, sizeof config, "log=%0*d%s", (int)n + 300, 0, shadow ? ",local_shadow=on" : "");
+            hid_t fapl = new_fapl();
+            CHECK(H5Pset_driver_by_name(fapl, "xhdf5", config) >= 0);
+            hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+            CHECK(shadow ? file < 0 : file >= 0);
+            if (shadow)
+                CHECK_ERROR("option log");
+            else
+                CHECK(H5Fclose(file) >= 0);
+            H5Pclose(fapl);
+        }
+    CHECK(unlink(name) == 0);
+}
+
 static void *bind(void *out)
 {
     *(struct xh_h5 **)out = xh_h5_of_program((const void *)bind);
@@ -196,6 +220,7 @@ int main(void)
         other_lists_are_refused();
         stronger_sources_win();
         a_bad_string_is_an_error_that_names_it();
+        a_bad_string_stops_no_local_file();
         CHECK(H5close() >= 0);
         H5open();
         H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
