@@ -18,6 +18,11 @@ def _error(why: Why) -> OSError:
     return OSError(why.sys_errno, why.text.decode(errors="replace"))
 
 
+def _room(buffer: Any, size: int) -> ctypes.Array[ctypes.c_char]:
+    """The first |size| bytes of a buffer of any type. TypeError: it cannot be written, or has gaps."""
+    return (ctypes.c_char * size).from_buffer(buffer)
+
+
 _files: weakref.WeakSet[File] = weakref.WeakSet()
 
 
@@ -56,12 +61,11 @@ class File(io.RawIOBase):
     def __repr__(self) -> str:
         return f"<xhdf5.File {shown(self.name)}{' closed' if self.closed else ''}>"
 
-    def _read(self, pieces: Sequence[tuple[int, memoryview]]) -> None:
+    def _read(self, pieces: Sequence[tuple[int, ctypes.Array[ctypes.c_char]]]) -> None:
         n = len(pieces)
         offs = (ctypes.c_uint64 * n)(*(off for off, _ in pieces))
-        lens = (ctypes.c_size_t * n)(*(view.nbytes for _, view in pieces))
-        held = [(ctypes.c_char * view.nbytes).from_buffer(view) for _, view in pieces]
-        bufs = (ctypes.c_void_p * n)(*map(ctypes.addressof, held))
+        lens = (ctypes.c_size_t * n)(*(len(room) for _, room in pieces))
+        bufs = (ctypes.c_void_p * n)(*(ctypes.addressof(room) for _, room in pieces))
         why = Why()
         with self._lock:
             self._checkClosed()
@@ -88,19 +92,23 @@ class File(io.RawIOBase):
         if len(offsets) != len(sizes) or min(offsets, default=0) < 0 or min(sizes, default=0) < 0:
             raise ValueError("read_ranges takes as many sizes as offsets, none of them negative")
         found = [bytearray(max(0, min(size, self.size - off))) for off, size in zip(offsets, sizes)]
-        wanted = [(off, memoryview(b)) for off, b in zip(offsets, found) if b]
+        wanted = [(off, _room(b, len(b))) for off, b in zip(offsets, found) if b]
         if wanted:
             self._read(wanted)
         return [bytes(b) for b in found]
 
     def readinto(self, buffer: Any) -> int:
         self._checkClosed()
-        view = memoryview(buffer).cast("B")
-        n = max(0, min(len(view), self.size - self._at))
+        n = max(0, min(memoryview(buffer).nbytes, self.size - self._at))
+        room = _room(buffer, n)
         if n:
-            self._read([(self._at, view[:n])])
+            self._read([(self._at, room)])
         self._at += n
         return n
+
+    def write(self, data: Any, /) -> int:
+        self._checkClosed()
+        raise io.UnsupportedOperation("xhdf5.file reads: files are written with the driver (docs/writing.md)")
 
     def read(self, size: Optional[int] = -1) -> bytes:
         """All of |size| bytes that there are, or the rest of the file."""

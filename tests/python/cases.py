@@ -215,6 +215,7 @@ def bytes_file():
     import pickle
 
     import h5py
+    import numpy as np
     import xhdf5
     right = pathlib.Path(LOCAL).read_bytes()
     with xhdf5.file(URL, **OPTIONS) as f:
@@ -227,6 +228,18 @@ def bytes_file():
         assert f.readinto(memoryview(buffer)[10:]) == 4990 and buffer[10:] == right[1000:5990] and f.tell() == 5990
         assert f.read_ranges([len(right) - 3, 70000, 5, 9], [10, 300000, 0, 1]) == [
             right[-3:], right[70000:370000], b"", right[9:10]]
+        f.seek(8)
+        for kind in ">i4", "i1,>f8", "S3":  # as open() does, whatever the type
+            array = np.empty((4, 2), kind)
+            at = f.tell()
+            assert f.readinto(array) == array.nbytes and array.tobytes() == right[at:f.tell()], kind
+        assert f.readinto(np.empty((3, 0))) == f.readinto(bytearray()) == 0 and f.tell() == at + array.nbytes
+        for none in b"abc", b"", np.empty(9)[::2], None:    # not writable, with gaps, no buffer
+            raises(TypeError, [], f.readinto, none)
+        raises(io.UnsupportedOperation, ["docs/writing.md"], f.write, b"x")
+        raises(io.UnsupportedOperation, ["docs/writing.md"], f.writelines, [b"x"])
+        raises(io.UnsupportedOperation, ["truncate"], f.truncate, 3)
+        f.seek(5990)
         again = pickle.loads(pickle.dumps(f))
         assert again.tell() == 5990 and again.read(10) == right[5990:6000]
         again.close()
@@ -241,6 +254,7 @@ def bytes_file():
             assert digest(h) == expected()
         assert io.BufferedReader(f, 65536).read() is not None
     raises(ValueError, ["closed"], f.read, 3)
+    raises(ValueError, ["closed"], f.write, b"x")
     f.close()
     secret = URL.replace("://", "://me:SECRET@") + "?sig=SECRET/SECRET"
     with xhdf5.file(secret, **OPTIONS) as f:
