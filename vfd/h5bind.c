@@ -40,6 +40,11 @@ static void *handle_of(const char *path)
     return dlopen(path, path ? RTLD_LAZY | RTLD_NOLOAD : RTLD_LAZY);
 }
 
+struct xh_h5 *xh_h5_nth(size_t i)
+{
+    return i < TABLES_MAX ? atomic_load_explicit(&tables[i], memory_order_acquire) : NULL;
+}
+
 static struct xh_h5 *table_at(const void *base)
 {
     for (size_t i = 0; base && i < TABLES_MAX; i++) {

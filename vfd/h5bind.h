@@ -105,6 +105,9 @@ struct xh_h5 *xh_h5_of_callback(const void *address);
  * one that the whole program sees; else of the only one that is loaded. */
 struct xh_h5 *xh_h5_of_program(const void *address);
 
+/* Returns the table number |i|, from 0 on; NULL: there are no more. */
+struct xh_h5 *xh_h5_nth(size_t i);
+
 /* Returns 1 when |address| lies in that libhdf5. */
 int xh_h5_has(const struct xh_h5 *h5, const void *address);
 

@@ -451,6 +451,19 @@ static int close_edit(struct xh_remote *r)
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
 
+/* The process ends. HDF5's exit handler has closed the files, unless it counts an object as open that a failed call has
+ * left, or the program has called H5dont_atexit. */
+__attribute__((destructor)) static void tell_unclosed(void)
+{
+    struct xh_h5 *h5;
+    struct xh_remote *r;
+    struct xh_err err;
+    for (size_t i = 0; (h5 = xh_h5_nth(i)); i++)
+        LL_FOREACH (h5->written, r)
+            if (!r->stands_in && xh_edit_unclosed(r->edit, &err))
+                dprintf(STDERR_FILENO, "xhdf5: %s\n", err.text);
+}
+
 void xh_remote_lost(struct xh_remote *r, uint64_t family)
 {
     struct xh_family_lost lost = xh_family_lost(family);

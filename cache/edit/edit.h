@@ -82,6 +82,10 @@ void xh_edit_discard(struct xh_edit *e, enum xh_edit_discard how);
  * kept. Blocks. */
 int xh_edit_close(struct xh_edit *e, struct xh_err *err);
 
+/* The process ends, and |e| is open. Returns 1 with a text in |err| when something was written that was not sent; else
+ * 0. Sends nothing. */
+int xh_edit_unclosed(const struct xh_edit *e, struct xh_err *err);
+
 /* ---- overlays left by failed commits and killed processes */
 
 struct xh_left {

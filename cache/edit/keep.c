@@ -8,6 +8,7 @@
 
 #include "base/env.h"
 #include "base/letters.h"
+#include "base/process.h"
 #include "lock.h"
 #include "merge.h"
 #include "replace.h"
@@ -162,6 +163,18 @@ int xh_edit_withhold(struct xh_edit *e, struct xh_err *err)
                  "What was written is kept: \"xhdf5 recover retry %s\" sends it, \"xhdf5 recover drop %s\" removes "
                  "it%s%s", v->id, v->id, where(e, named), unsafe(v, 1, doubt, sizeof doubt));
     return rc == 0;
+}
+
+int xh_edit_unclosed(const struct xh_edit *e, struct xh_err *err)
+{
+    char named[WHERE_BYTES];
+    if (e->process != xh_process() || e->discard == XH_EDIT_DISCARD_ALL || e->overlay->dirty.n == 0)
+        return 0;
+    xh_edit_fail(e, err, XH_E_SYS,
+                 "the program has ended, and HDF5 has not closed the file, so it is not sent. \"xhdf5 recover list\" "
+                 "shows what is kept of it%s",
+                 where(e, named));
+    return 1;
 }
 
 void xh_edit_free(struct xh_edit *e, int keep)

@@ -4,6 +4,7 @@
  * local_writer change FILE [latest]  40 new datasets, attributes, growth, deletions: a flush in the middle, then
  * closes
  *   local_writer leave FILE            20 new datasets; ends without a flush, and without closing the file
+ *   local_writer forget FILE           the same with a flush, and HDF5 does not close it either
  *   local_writer check FILE            prints opens|shut, and how many of the old, flushed and late datasets are right
  *
  * A dataset's values follow from its name; nothing that "change" does touches the old datasets' values. */
@@ -86,9 +87,11 @@ static void note(hid_t file, int i)
 
 int main(int argc, char **argv)
 {
-    must(argc >= 3, "make|change|leave|check FILE [latest]");
+    must(argc >= 3, "make|change|leave|forget|check FILE [latest]");
     const char *verb = argv[1], *path = argv[2];
     char name[32];
+    int forget = strcmp(verb, "forget") == 0;
+    must(!forget || H5dont_atexit() >= 0, "H5dont_atexit");
     hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), file;
     if (argc > 3)
         H5Pset_libver_bounds(fapl, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
@@ -114,10 +117,11 @@ int main(int argc, char **argv)
             must(H5Ldelete(file, name, H5P_DEFAULT) >= 0, "delete");
         }
         put_all(file, "late", 20);
-    } else if (strcmp(verb, "leave") == 0) {
+    } else if (forget || strcmp(verb, "leave") == 0) {
         file = H5Fopen(path, H5F_ACC_RDWR, fapl);
         must(file >= 0, "cannot open");
         put_all(file, "late", 20);
+        must(!forget || H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0, "flush");
         return 0;
     } else {
         int old = 0, flushed = 0, late = 0;

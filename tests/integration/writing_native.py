@@ -51,6 +51,15 @@ def check(tap, kind, writer, run):
                 assert holds(work / "out.h5") == "opens 32 20 20", holds(work / "out.h5")
                 good(TOOL, "recover", "retry", "--all")
                 assert holds(root / "a.h5") == "opens 32 20 20" and not list((work / "kept").iterdir())
+            with tap.claim(f"{kind}: where HDF5 does not close the file, a line at the program's end says so"):
+                good(writer, "make", f"{server.url}/b.h5")
+                said = good(writer, "forget", f"{server.url}/b.h5")
+                [one] = [p.name for p in (work / "kept").iterdir()]
+                assert holds(root / "b.h5") == "opens 32 0 0" and '"xhdf5 recover list"' in said, said[-2000:]
+                assert f"XHDF5_OVERLAY_DIR={work}/kept" in said, said[-2000:]
+                good(TOOL, "recover", "export", one, work / "left.h5")
+                assert holds(work / "left.h5") == "opens 32 0 20", holds(work / "left.h5")
+                good(TOOL, "recover", "drop", one)
             with tap.claim(f"{kind}: nothing is left beside the files"):
                 assert sorted(p.name for p in root.iterdir()) == ["a.h5", "b.h5"], list(root.iterdir())
 
