@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -99,6 +100,15 @@ int xh_write_at(int fd, const void *buf, size_t len, uint64_t off)
 int xh_write(int fd, const void *buf, size_t len)
 {
     return write_all(fd, buf, len, AT_ITS_PLACE);
+}
+
+int xh_may_write(uint64_t bytes)
+{
+    struct rlimit lim;
+    if (getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= bytes)
+        return 1;
+    errno = EFBIG;
+    return 0;
 }
 
 int xh_rename_new(const char *from, const char *to)

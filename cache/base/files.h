@@ -61,6 +61,10 @@ int xh_write(int fd, const void *buf, size_t len);
  * stays as it is. NULL without memory. Owns: free(). */
 char *xh_path_from_root(const char *path);
 
+/* Returns 0, and sets errno to EFBIG, when this process may write no file of |bytes| (RLIMIT_FSIZE): ftruncate and
+ * write would kill it (SIGXFSZ). */
+int xh_may_write(uint64_t bytes);
+
 /* Gives the file |from| the name |to|, which nothing may have yet. Where the file system can do that neither in one
  * step nor by a link, an empty file has the name for a moment. Returns 0, or -1 with errno. */
 int xh_rename_new(const char *from, const char *to);

@@ -27,7 +27,7 @@
 static int sys_error(struct xh_err *err, const char *what, const char *path)
 {
     int e = errno;
-    int code = e == ENOSPC || e == EDQUOT ? XH_E_NOSPACE : XH_E_SYS;
+    int code = e == ENOSPC || e == EDQUOT || e == EFBIG ? XH_E_NOSPACE : XH_E_SYS;
     return xh_err_set(err, code, 0, "%s %.300s: %s", what, path, strerror(e));
 }
 
@@ -236,7 +236,9 @@ int xh_overlay_read(struct xh_overlay *v, uint64_t off, void *buf, uint64_t len,
 
 int xh_overlay_put_base(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)
 {
-    return write_bytes(v, v->base, off, buf, len, err);
+    /* A program that reads is not killed for it. */
+    return xh_may_write(off + len) ? write_bytes(v, v->base, off, buf, len, err)
+                                   : sys_error(err, "cannot write into", v->path);
 }
 
 int xh_overlay_see(struct xh_overlay *v, uint64_t off, const void *buf, uint64_t len, struct xh_err *err)

@@ -6,11 +6,11 @@
  * Threads, processes: any. */
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/now.h"
 #include "base/process.h"
 #include "impl.h"
 #include "directory.h"
-#include "store.h"
 
 #define FILE_NAME "busy"
 #define SLOTS 256u
@@ -45,7 +45,7 @@ static size_t entry_of(const struct entry *all, size_t n, uint64_t process, uint
 static unsigned note_and_count(int dirfd, uint64_t now)
 {
     struct entry all[SLOTS], own = {now, xh_process()};
-    int fd = xh_store_may_write(sizeof all) ? xh_directory_common(dirfd, FILE_NAME) : -1;
+    int fd = xh_may_write(sizeof all) ? xh_directory_common(dirfd, FILE_NAME) : -1;
     if (fd < 0)
         return 1;
     ssize_t got = pread(fd, all, sizeof all, 0);

@@ -72,16 +72,19 @@ static const char *bad_fs(int dirfd, const struct xh_options *o)
 void xh_directory_unfit(struct xh_unfit *out, int bad)
 {
     out->cure = bad == EMFILE || bad == ENFILE ? XH_CURE_FILES
+                : bad == EFBIG ? XH_CURE_LENGTH
                 : bad == ENOSPC || bad == EDQUOT ? XH_CURE_ROOM
                                                  : XH_CURE_DIRECTORY;
-    out->why = out->cure == XH_CURE_FILES ? "this process has as many files open as it may"
-                                          : strerror_r(bad, out->text, sizeof out->text);
+    out->why = out->cure == XH_CURE_FILES    ? "this process has as many files open as it may"
+               : out->cure == XH_CURE_LENGTH ? "this process may write no files that are as long"
+                                             : strerror_r(bad, out->text, sizeof out->text);
 }
 
 const char *xh_directory_cure(const struct xh_unfit *u, int on_disk)
 {
     switch (u->cure) {
     case XH_CURE_FILES: return "raise that limit (ulimit -n), or close files";
+    case XH_CURE_LENGTH: return "raise that limit (ulimit -f)";
     case XH_CURE_ROOM:
         return on_disk ? "make room there, or name a directory on another disk with XHDF5_DISK_CACHE_DIR"
                        : "make room there, or name a directory in another tmpfs with XHDF5_SHADOW_DIR";
@@ -102,8 +105,7 @@ void xh_directory_say_disk(const char *path, const struct xh_unfit *u)
 }
 
 /* Traces that |path| cannot be used. Prints it once if the user named the directory: the program runs on, and shares
- * nothing. So it does if the process may open no more files: private memory takes a descriptor, too, and there is none
- * either. */
+ * nothing. With too many files open it most likely keeps nothing either, which is told then (xh_shadow_open). */
 static void say_unusable(const struct xh_options *o, const char *path, const struct xh_unfit *u)
 {
     static atomic_int said;
@@ -112,12 +114,7 @@ static void say_unusable(const struct xh_options *o, const char *path, const str
         return;
     }
     xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, u->why);
-    if (u->cure == XH_CURE_FILES && !atomic_exchange(&said, 1))
-        dprintf(STDERR_FILENO,
-                "xhdf5: %s. What it reads of the files at URLs that it opens now is not kept, and is fetched anew for "
-                "each read: %s\n",
-                u->why, xh_directory_cure(u, 0));
-    else if (o->shadow_dir[0] && !atomic_exchange(&said, 1))
+    if (o->shadow_dir[0] && u->cure != XH_CURE_FILES && !atomic_exchange(&said, 1))
         dprintf(
             STDERR_FILENO,
             "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "

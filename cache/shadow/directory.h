@@ -9,10 +9,11 @@
 #define XH_PLACES_MOST 16u
 #define XH_PLACE_BYTES 20
 
-/* Why a directory cannot be used, and what helps: another directory; fewer open files in the process; more room. */
+/* Why a directory cannot be used, and what helps: another directory; fewer open files in the process; longer files that
+ * it may write; more room. */
 struct xh_unfit {
     const char *why; /* a static text, or |text|; NULL: it can be used */
-    enum { XH_CURE_DIRECTORY, XH_CURE_FILES, XH_CURE_ROOM } cure;
+    enum { XH_CURE_DIRECTORY, XH_CURE_FILES, XH_CURE_LENGTH, XH_CURE_ROOM } cure;
     char text[80];
 };
 

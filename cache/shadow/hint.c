@@ -160,7 +160,7 @@ static int save(struct xh_shadow *s, const char *file, const char *text)
     if (s->head.on_disk)
         snprintf(sum, sizeof sum, SUM_LINE, sum_of(file, text));
     int len = snprintf(buf, sizeof buf, TAG "%s\n%s%s", s->name, sum, text);
-    if (len >= (int)sizeof buf)
+    if (len >= (int)sizeof buf || !xh_may_write((uint64_t)len))
         return -1;
     xh_store_temp_name(temp);
     int fd = xh_open_own(s->dirfd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC);

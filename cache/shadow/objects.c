@@ -144,7 +144,21 @@ static int make_shared(struct xh_shadow *s, const struct xh_options *o)
     return -1;
 }
 
-static int make_private(struct xh_shadow *s, const struct xh_options *o)
+/* There is no memory for |s|, as errno tells. Says so once, if the process may do something about it. */
+static void say_not_kept(const struct xh_shadow *s)
+{
+    static atomic_int said;
+    struct xh_unfit unfit;
+    xh_directory_unfit(&unfit, errno);
+    xh_trace(XH_T_SHADOW, "no_storage", "name=%.10s why=\"%s\"", s->name, unfit.why);
+    if ((unfit.cure == XH_CURE_FILES || unfit.cure == XH_CURE_LENGTH) && !atomic_exchange(&said, 1))
+        dprintf(STDERR_FILENO,
+                "xhdf5: %s. What it reads of the files at URLs that it opens now is not kept, and is fetched anew for "
+                "each read: %s\n",
+                unfit.why, xh_directory_cure(&unfit, 0));
+}
+
+static void make_private(struct xh_shadow *s, const struct xh_options *o)
 {
     if (!s->private_)
         s->private_ = o->shadow ? XH_PRIVATE_NO_ROOM : XH_PRIVATE_WANTED;
@@ -152,10 +166,10 @@ static int make_private(struct xh_shadow *s, const struct xh_options *o)
         uint64_t most = xh_budget_memory() / 4;
         most = most > PRIVATE_LEAST_BYTES ? most : PRIVATE_LEAST_BYTES;
         set_budget(s, o->private_budget_bytes < most ? o->private_budget_bytes : most);
-        return 0;
+        return;
     }
+    say_not_kept(s);
     drop_storage(s);
-    return -1;
 }
 
 struct xh_shadow *xh_shadow_largest_private(const struct xh_shadow *but, uint64_t floor_bytes)
@@ -240,13 +254,15 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
         int shared = o->shadow && make_shared(s, o) == 0;
         if (!shared && o->on_disk) {
             pthread_mutex_unlock(&xh_shadow_lock);
-            xh_directory_say_disk(o->shadow_dir,
-                                  &(struct xh_unfit){.why = "no file can be made there, or its disk is full"});
+            struct xh_unfit unfit = {.why = "no file can be made there, or its disk is full"};
+            if (!xh_may_write(s->head.file_bytes))
+                xh_directory_unfit(&unfit, errno);
+            xh_directory_say_disk(o->shadow_dir, &unfit);
             free(s);
             return xh_err_set(err, XH_E_NOSPACE, 0, "%.500s: the disk cache cannot be used", o->shadow_dir);
         }
-        if (!shared && make_private(s, o) < 0)
-            xh_trace(XH_T_SHADOW, "no_storage", "name=%.10s errno=%d", s->name, errno);
+        if (!shared)
+            make_private(s, o);
         LL_PREPEND(shadows, s);
         xh_trace(XH_T_SHADOW, "open", "name=%.10s private=%d pages=%llu budget=%llu", s->name, s->private_ != 0,
                  (unsigned long long)s->head.pages, (unsigned long long)s->budget_bytes);

@@ -123,6 +123,8 @@ int xh_shadow_fill(struct xh_shadow *s, uint64_t off, const void *data, size_t l
     assert(off % XH_PAGE_BYTES == 0 && ((off + len) % XH_PAGE_BYTES == 0 || off + len == s->head.origin_bytes));
     if (!xh_shadow_usable(s) || !xh_own_is_there(&s->own_file))
         return XH_E_NOSPACE;
+    if (!xh_may_write(s->head.file_bytes)) /* any more */
+        return no_more(s, off, errno);
     const char *from = data;
     int squeezed = 0;
 #ifndef __SANITIZE_THREAD__

@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -182,16 +181,10 @@ int xh_store_describe_existing(struct xh_shadow *s, int on_disk)
     return 0;
 }
 
-int xh_store_may_write(uint64_t bytes)
-{
-    struct rlimit lim;
-    return getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY || lim.rlim_cur >= bytes;
-}
-
 /* Gives a new file its size, its head, and memory for the part that every process maps. */
 static int fill_new(int fd, const struct xh_layout_head *h)
 {
-    if (!xh_store_may_write(h->file_bytes))
+    if (!xh_may_write(h->file_bytes))
         return -1;
     if (ftruncate(fd, (off_t)h->file_bytes) < 0 || xh_retry(fallocate(fd, 0, 0, h->header_bytes)) < 0)
         return -1;
@@ -206,7 +199,9 @@ int xh_store_private(struct xh_shadow *s)
     if (fd < 0)
         return -1;
     if (fill_new(fd, &s->head) < 0) {
+        int why = errno;
         close(fd);
+        errno = why;
         return -1;
     }
     s->fd = xh_move_up(fd);
@@ -243,7 +238,7 @@ static enum attached open_existing(struct xh_shadow *s)
         goto out;
     /* A store into a hole could raise SIGBUS. */
     rc = FAILED;
-    if (xh_retry(fallocate(fd, 0, 0, h->header_bytes)) < 0 || !xh_store_may_write(h->file_bytes))
+    if (xh_retry(fallocate(fd, 0, 0, h->header_bytes)) < 0 || !xh_may_write(h->file_bytes))
         goto out;
     if (!s->visitor)
         (void)!futimens(fd, NULL); /* the time of last use: shadows are dropped in that order */

@@ -41,9 +41,6 @@ int xh_store_lock(int fd, short type, uint64_t at);
 /* Returns 1 when another process holds a lock there, 0 when none does, -1 when that is not known. */
 int xh_store_locked(int fd, uint64_t at);
 
-/* Returns 0 when this process may not write a file of |bytes|: ftruncate and pwrite would kill it (SIGXFSZ). */
-int xh_store_may_write(uint64_t bytes);
-
 /* Removes |name| when no process has it open. Returns 1 when it is gone. */
 int xh_store_drop(int dirfd, const char *name);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/now.h"
 #include "base/sha256.h"
 #include "base/waits.h"
@@ -44,7 +45,7 @@ static int is_noted(const struct xh_turn *t)
 /* |at|: the turn, or 0 to take its note away. */
 static void note(const struct xh_turn *t, uint64_t at)
 {
-    if (xh_store_may_write(NOTES * sizeof at))
+    if (xh_may_write(NOTES * sizeof at))
         (void)!pwrite(t->fd, &at, sizeof at, place_of(t->at));
 }
 

@@ -446,6 +446,17 @@ def main():
                 status, out, err = harness.run([PYTHON, "-c", code, f"{server.url}/images.h5"],
                                                harness.driver_env(server))
                 assert status == 0 and err.count("\n") == 1 and "ulimit -n" in err and "not kept" in err, out + err
+            with tap.claim("so is one that may write no files as long as the caches of what it reads; the disk cache "
+                           "is not blamed either"):
+                code = ("import h5py, resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))\n"
+                        "print(len({h5py.File(f'{sys.argv[1]}?n={i}')['images'][3].sum() for i in range(4)}))")
+                with tempfile.TemporaryDirectory(dir="/var/tmp") as disk:
+                    for options in {}, {"disk_cache_dir": disk}:
+                        status, out, err = harness.run([PYTHON, "-c", code, f"{server.url}/images.h5"],
+                                                       harness.driver_env(server, **options))
+                        lines = err.splitlines()
+                        assert status == 0 and out == "1\n" and len(lines) == 1 + len(options), out + err
+                        assert all("ulimit -f" in line and "chmod" not in line for line in lines), err
             with tap.claim("CAs that were read before, and cannot be read while a further connection is made, are "
                            "tried again: their file is being replaced, or the process has too many files open"):
                 code = ("import h5py, os, sys, threading\nf, ca = h5py.File(sys.argv[1]), sys.argv[2]\n"

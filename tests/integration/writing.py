@@ -360,6 +360,11 @@ def check_full(tap, p):
             shutil.rmtree(disk, ignore_errors=True)    # all but the mount
             p.good(read_on, url, overlay_budget_bytes=10000000, **at)
             assert p.local("print(h5py.File(url)['a'][6])", p.root / "full.h5") == "66\n" and os.listdir(disk) == []
+        with tap.claim("so it is where a program may write no files of that length, which does not end it"):
+            limited = ("import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_DFL)\n"
+                       "resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))\n")
+            p.good(limited + textwrap.dedent(read_on), url)
+            assert p.local("print(h5py.File(url)['a'][6])", p.root / "full.h5") == "66\n"
         with tap.claim("what is read of a file open to write takes no more of the overlay's disk than its budget"):
             kept = int(p.good(read_on, url, overlay_budget_bytes=400000))
             assert 300000 < kept < 600000, kept

@@ -1139,19 +1139,36 @@ static int with_files_limited(rlim_t bytes)
     return bad;
 }
 
+/* The limit comes while the shadow is open. 0: good. */
+static int with_files_limited_later(rlim_t bytes)
+{
+    const struct rlimit limit = {bytes, RLIM_INFINITY};
+    struct xh_shadow *s = open_shadow(100 * PAGE);
+    put(s, 0, 1);
+    int bad = !has(s, 0) || setrlimit(RLIMIT_FSIZE, &limit) < 0;
+    bad |= put(s, 50, 0) == XH_CLAIM_MINE && has(s, 50); /* what cannot be stored is not there */
+    bad |= !has(s, 0) || xh_shadow_peek(s, 50) == XH_CLAIM_BUSY;
+    xh_shadow_hint_save(s, "a hint");
+    xh_shadow_close(s);
+    return bad;
+}
+
 Test(page, a_process_that_may_write_no_files_is_not_killed_for_it)
 {
     static const rlim_t limits[] = {0, 1, 100, 1024, 4095, 4096, 65536};
+    static int (*const runs[])(rlim_t) = {with_files_limited, with_files_limited_later, with_files_limited_later};
     xh_shadow_close(open_shadow(100 * PAGE)); /* another process has made the directory */
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        int status;
-        pid_t pid = fork();
-        if (pid == 0)
-            _exit(with_files_limited(limits[i]));
-        waitpid(pid, &status, 0);
-        cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "limit %lu: status %x", (unsigned long)limits[i],
-                  status);
-    }
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+            int status;
+            pid_t pid = fork();
+            opt.shadow = k < 2;
+            if (pid == 0)
+                _exit(runs[k](limits[i]));
+            waitpid(pid, &status, 0);
+            cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "run %zu, limit %lu: status %x", k,
+                      (unsigned long)limits[i], status);
+        }
 }
 
 /* ---- signals -------------------------------------------------------------------------------- */
