@@ -50,15 +50,12 @@ static int open_top(const struct xh_options *o, int make, char *path, size_t siz
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && !make)
         return -1;
-    if (fd < 0 || fstat(fd, &st) < 0) {
-        int rc = sys_error(err, "cannot open the directory for written bytes", path);
-        if (fd >= 0)
-            close(fd);
-        return rc;
-    }
-    if (st.st_uid == geteuid() && (st.st_mode & 077) == 0)
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 077) == 0)
         return fd;
-    close(fd);
+    if (fd >= 0)
+        close(fd);
+    else if (errno != EACCES && errno != ENOTDIR && errno != ELOOP) /* else somebody else has made it */
+        return sys_error(err, "cannot open the directory for written bytes", path);
     return xh_err_set(
         err, XH_E_ACCES, 0,
         "the directory for written bytes, %.300s, is not this user's alone (mode 0700): correct that, or name "

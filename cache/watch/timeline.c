@@ -14,6 +14,7 @@
 #include "base/files.h"
 #include "base/letters.h"
 #include "base/now.h"
+#include "base/waits.h"
 #include "trace.h"
 
 #define EVENT_BYTES 3072
@@ -21,6 +22,8 @@
 #define BUFFER_BYTES (2u << 20)
 #define WRITE_AT_BYTES (32u << 10)
 #define WRITE_EVERY_NS 100000000u
+#define LOCK_PAUSE_NS 1000000u /* a process starts the file anew in microseconds */
+#define LOCK_TRIES 20          /* unless it is suspended there, or somebody else's lock */
 /* Above all thread numbers, which end at 2^22. */
 #define FIRST_CONNECTION 10000000u
 
@@ -214,7 +217,8 @@ static void give_up(void)
 /* Writes all bytes; on an error switches the time line off. */
 static void write_out(const char *p, size_t len)
 {
-    if (xh_write(line.fd, p, len))
+    off_t end = lseek(line.fd, 0, SEEK_END);
+    if (end < 0 || !xh_may_write((uint64_t)end + len) || xh_write(line.fd, p, len))
         give_up();
 }
 
@@ -278,22 +282,24 @@ static void expand(const char *name, char *path, size_t size)
 }
 
 /* Opens the file. Each process holds a shared lock until it ends. The first process with the file open gets the
- * exclusive lock and starts the file anew. */
+ * exclusive lock and starts the file anew. Waits for nobody: neither for a reader of a FIFO, nor for long for a lock,
+ * which each user may hold who may read the file. Without a lock, a later process may start the file anew. */
 static int open_file(const char *path)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
     if (fd < 0)
         return -1;
     int first = flock(fd, LOCK_EX | LOCK_NB) == 0;
     if (!first && xh_has_no_locks(errno)) /* then the events come behind those of earlier runs */
         first = lseek(fd, 0, SEEK_END) == 0;
     if (first) {
-        if (ftruncate(fd, 0) != 0 || write(fd, "[\n", 2) != 2) { /* a pipe, or a full disk */
+        if (ftruncate(fd, 0) != 0 || !xh_may_write(2) || write(fd, "[\n", 2) != 2) { /* a pipe, or a full disk */
             close(fd);
             return -1;
         }
     }
-    flock(fd, LOCK_SH);
+    for (int i = 0; i < LOCK_TRIES && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK; i++)
+        xh_pause_ns(LOCK_PAUSE_NS);
     return fd;
 }
 

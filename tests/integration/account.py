@@ -7,6 +7,7 @@ Real programs, C and h5py, at nginx, XRootD and, with the liar's pauses for roun
 """
 import collections
 import concurrent.futures
+import fcntl
 import json
 import os
 import pathlib
@@ -297,10 +298,21 @@ def time_line(tap, program, server, shadow, directory):
             found = events(path)
             assert any(e["name"] == "open" for e in found), (end, child.stderr)
             assert "fork" not in end or len({e["pid"] for e in found}) == 2, found
-    with tap.claim("a time line that cannot be written is told of, and costs nothing else"):
-        status, out, err = harness.run([program, url, "images", "0", "1"],
-                                       env | {"XHDF5_TRACE": str(directory / "no" / "such.json")})
-        assert status == 0 and re.search(r"xhdf5: the trace \S+ cannot be written: No such file", err), err
+    with tap.claim("a time line that cannot be written is told of, and costs nothing else: neither where a FIFO has its "
+                   "name, nor where it may be no longer file"):
+        (directory / "fifo.json").unlink(missing_ok=True)
+        os.mkfifo(directory / "fifo.json")
+        for name, why in ("no/such.json", "No such file"), ("fifo.json", "No such device"):
+            status, out, err = harness.run([program, url, "images", "0", "1"],
+                                           env | {"XHDF5_TRACE": str(directory / name)}, timeout=30)
+            assert status == 0 and re.search(rf"xhdf5: the trace \S+ cannot be written: {why}", err), err
+        status, out, err = harness.run(["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", program, url, "images"], env)
+        assert status == 0 and path.stat().st_size <= 1024, (status, err)
+    with tap.claim("a lock on a time line's file, which each user may take who may read it, delays nobody"):
+        with path.open() as f:
+            fcntl.flock(f, fcntl.LOCK_EX)
+            status, out, err = harness.run([program, url, "images", "0", "1"], env, timeout=30)
+        assert status == 0, err
 
 
 RENEWED = """

@@ -204,13 +204,18 @@ for extra in (-2000, 1, 1000, 8000, 14000, 17000):
             p.same("none/new.h5", p.work / "local.h5")
     with tap.claim("creating: the option is off: as ever"):
         assert "read-only" in p.bad(MAKE, url, writable="off")
-    with tap.claim("creating: http and a query are refused; so is a directory of the overlay that others can read"):
+    with tap.claim("creating: http and a query are refused; so is a directory of the overlay that others can read, or "
+                   "what somebody else has made in its place, and the error names the option"):
         assert "https" in p.bad(MAKE, url.replace("https", "http"))
         assert "query" in p.bad(MAKE, url + "?a=b")
         shared = p.work / "shared"
         shared.mkdir(mode=0o755)
         assert "not this user's alone" in p.bad(MAKE, url, overlay_dir=shared)
         shared.rmdir()
+        for make in os.mkfifo, lambda name: name.symlink_to(p.work), lambda name: name.write_text(""):
+            make(shared)
+            assert "XHDF5_OVERLAY_DIR" in p.bad(MAKE, url, overlay_dir=shared)
+            shared.unlink()
     with tap.claim("creating: a relative directory of the overlay is one of the directory at opening; nothing stays"):
         p.good(f"os.chdir({str(p.work)!r}); f = h5py.File(url, 'w'); f['a'] = 1; os.chdir('/'); f.close()",
                p.server.url + "/elsewhere.h5", overlay_dir="relative")

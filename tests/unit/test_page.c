@@ -966,6 +966,9 @@ Test(page, a_directory_that_cannot_be_trusted_makes_the_shadow_private)
     rmdir(dir);
     close(open(dir, O_CREAT | O_WRONLY, 0600));
     expect_private("a file");
+    unlink(dir);
+    mkfifo(dir, 0666);
+    expect_private("a FIFO");
     strcpy(opt.shadow_dir, "/proc/self/nowhere");
     expect_private("cannot be made");
     opt.shadow = 0;
