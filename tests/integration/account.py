@@ -298,8 +298,8 @@ def time_line(tap, program, server, shadow, directory):
             found = events(path)
             assert any(e["name"] == "open" for e in found), (end, child.stderr)
             assert "fork" not in end or len({e["pid"] for e in found}) == 2, found
-    with tap.claim("a time line that cannot be written is told of, and costs nothing else: neither where a FIFO has its "
-                   "name, nor where it may be no longer file"):
+    with tap.claim("a time line that cannot be written is told of, and costs nothing else: neither where a FIFO has "
+                   "its name, nor where it may be no longer file"):
         (directory / "fifo.json").unlink(missing_ok=True)
         os.mkfifo(directory / "fifo.json")
         for name, why in ("no/such.json", "No such file"), ("fifo.json", "No such device"):
