@@ -254,9 +254,9 @@ static int set_aside(struct xh_shadow *s)
 {
     char to[XH_NAME_BYTES];
     xh_trace(XH_T_SHADOW, "set_aside", "dir=%s name=%s", s->dir, s->name);
-    if (unlinkat(s->dirfd, s->name, 0) == 0 || errno == ENOENT)
+    if (unlinkat(s->dirfd, s->name, 0) == 0 || errno == ENOENT || unlinkat(s->dirfd, s->name, AT_REMOVEDIR) == 0)
         return 0;
-    xh_store_temp_name(to);
+    xh_store_temp_name(to); /* a directory with something in it, which is not ours */
     return renameat(s->dirfd, s->name, s->dirfd, to);
 }
 

@@ -1,6 +1,7 @@
 /* The shadow, one process or a few: words, files, budget, hints. Races: tests/multiproc.
  * Helper processes report through pipes and then stand still until killed. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 
 #include <fcntl.h>
@@ -665,6 +666,19 @@ Test(page, opening_again_gives_the_same_object_and_the_pages_stay)
 
 enum damage { TRUNCATE, GROW, SCRIBBLE, VERSION, EMPTY_FILE, MODE, SYMLINK, DIRECTORY, FIFO, DAMAGES };
 
+/* How many names of the directory begin with "t-". */
+static int set_aside(void)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/" XH_LAYOUT_DIR, dir);
+    DIR *d = opendir(path);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += strncmp(e->d_name, "t-", 2) == 0;
+    closedir(d);
+    return n;
+}
+
 static void hurt(const char *path, enum damage d)
 {
     int fd = open(path, O_RDWR);
@@ -704,6 +718,7 @@ Test(page, a_damaged_shadow_is_set_aside_and_made_anew)
         cr_expect_eq(put(s, 2, 0), XH_CLAIM_MINE);
         cr_expect(has(s, 2));
         xh_shadow_close(s);
+        cr_expect_eq(set_aside(), 0, "damage %d", d);
     }
 }
 
