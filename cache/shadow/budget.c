@@ -6,14 +6,11 @@
 #include "budget.h"
 
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/extent.h"
 #include "base/files.h"
+#include "base/memory.h"
 #include "base/now.h"
 #include "directory.h"
 #include "store.h"
@@ -104,124 +101,26 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
     uint64_t taken = own + atomic_load_explicit(&s->others_bytes, memory_order_relaxed) +
                      atomic_load_explicit(&s->inflight, memory_order_relaxed) * XH_PAGE_BYTES;
     atomic_store_explicit(&s->base_bytes, taken, memory_order_relaxed);
+    if (s->private_ || s->by_memory)
+        atomic_store_explicit(&s->budget_now, xh_memory_part(taken, s->budget_bytes), memory_order_relaxed);
     atomic_store_explicit(&s->since_bytes, 0, memory_order_relaxed);
     return taken;
 }
 
+uint64_t xh_budget_now(const struct xh_shadow *s)
+{
+    return atomic_load_explicit(&s->budget_now, memory_order_relaxed);
+}
+
 /* ---- what this process may use ------------------------------------------------------------ */
-
-/* Reads a small file whole into |buf|. Returns its length or 0. */
-static size_t slurp(const char *path, char *buf, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t got = xh_read_at(fd, buf, size - 1, 0);
-    close(fd);
-    buf[got > 0 ? got : 0] = '\0';
-    return got > 0 ? (size_t)got : 0;
-}
-
-static uint64_t mem_available(void)
-{
-    char buf[4096];
-    if (slurp("/proc/meminfo", buf, sizeof buf)) {
-        const char *line = strstr(buf, "MemAvailable:");
-        if (line)
-            return strtoull(line + 13, NULL, 10) * 1024;
-    }
-    long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
-    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 2 : UINT64_MAX;
-}
-
-/* The files of a control group with its memory, for versions 1 and 2. */
-struct group_files {
-    const char *mounts[2], *limit, *usage, *reclaimable; /* |reclaimable| is a line of memory.stat */
-};
-static const struct group_files versions[2] = {
-    {{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"},
-     "memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file "},
-    {{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "memory.max", "memory.current", "\ninactive_file "}};
-
-/* Returns the number in |dir|/|file|, or the one behind |line| in it; |none| where there is no number ("max"). */
-static uint64_t number(const char *dir, const char *file, const char *line, uint64_t none)
-{
-    char path[1400], buf[8192] = "\n";
-    snprintf(path, sizeof path, "%s/%s", dir, file);
-    if (!slurp(path, buf + 1, sizeof buf - 1))
-        return none;
-    const char *at = line ? strstr(buf, line) : buf + 1;
-    at = at && line ? at + strlen(line) : at;
-    return at && *at >= '0' && *at <= '9' ? strtoull(at, NULL, 10) : none;
-}
-
-/* Returns what the group |dir| leaves to its members: its limit less the memory that is in use and cannot be
- * reclaimed. */
-static uint64_t left_in(const char *dir, const struct group_files *f)
-{
-    uint64_t limit = number(dir, f->limit, NULL, UINT64_MAX);
-    if (limit == UINT64_MAX)
-        return limit;
-    uint64_t usage = number(dir, f->usage, NULL, 0), cache = number(dir, "memory.stat", f->reclaimable, 0);
-    usage -= cache < usage ? cache : usage;
-    return usage < limit ? limit - usage : 0;
-}
-
-/* Returns the least that is left in |group| and the groups above it, up to the root at |mount|. Inside a container
- * |group| may not exist under that path; its ancestors are tried all the same. */
-static uint64_t left_upwards(const char *mount, const char *group, const struct group_files *f)
-{
-    uint64_t least = UINT64_MAX;
-    char dir[1100];
-    snprintf(dir, sizeof dir, "%s%s", mount, strcmp(group, "/") == 0 ? "" : group);
-    for (size_t root = strlen(mount);;) {
-        uint64_t n = left_in(dir, f);
-        least = n < least ? n : least;
-        char *slash = strrchr(dir, '/');
-        if (strlen(dir) <= root)
-            return least;
-        *slash = '\0';
-    }
-}
-
-/* Returns the memory that is left in this process's control groups; UINT64_MAX without a limit. */
-static uint64_t cgroup_left(void)
-{
-    char buf[4096];
-    uint64_t least = UINT64_MAX, n;
-    if (!slurp("/proc/self/cgroup", buf, sizeof buf))
-        return least;
-    char *save = NULL;
-    for (char *line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-        char *controllers = strchr(line, ':');
-        char *path = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!path)
-            continue;
-        *path++ = '\0';
-        int v2 = strncmp(line, "0:", 2) == 0 && controllers[1] == '\0';
-        if (!v2 && !strstr(controllers + 1, "memory"))
-            continue;
-        for (int i = 0; i < 2; i++) {
-            n = left_upwards(versions[v2].mounts[i], path, &versions[v2]);
-            least = n < least ? n : least;
-        }
-    }
-    return least;
-}
-
-uint64_t xh_budget_memory(void)
-{
-    uint64_t memory = mem_available(), left = cgroup_left();
-    return left < memory ? left : memory;
-}
 
 uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes, int on_disk)
 {
-    uint64_t memory = on_disk ? UINT64_MAX : xh_budget_memory();
+    uint64_t memory = on_disk ? UINT64_MAX : xh_memory_left();
     uint64_t room = xh_free_bytes(dirfd), most = UINT64_MAX - used_bytes;
     memory = memory > most ? UINT64_MAX : memory + used_bytes;
     room = (room > most ? UINT64_MAX : room + used_bytes) / (on_disk ? 4 : 2);
-    return memory / 4 < room ? memory / 4 : room;
+    return xh_min64(memory / XH_MEMORY_PART, room);
 }
 
 #define USELESS_BYTES (4u << 20)

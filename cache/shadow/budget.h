@@ -4,8 +4,6 @@
 
 #include "impl.h"
 
-/* Returns the memory in bytes that is left for this process, on the machine and in its control groups. */
-uint64_t xh_budget_memory(void);
 /* Returns the budget to use when the options give none: a quarter of the memory that this process may use, and at
  * most half of the file system's free space; |on_disk|: a quarter of that space. |used_bytes| of the directory count as
  * free. */
@@ -20,6 +18,8 @@ uint64_t xh_budget_used(int dirfd, ino_t skip, int on_disk);
 /* Measures the bytes that are taken, and returns them. This process's claims in flight are included. Looks through
  * the whole directory if |scan| is set or a scan is due. */
 uint64_t xh_budget_measure(struct xh_shadow *s, int scan);
+/* Returns the budget of |s| as of the last measurement: less than it was opened with if memory has become short. */
+uint64_t xh_budget_now(const struct xh_shadow *s);
 
 /* Called when a private shadow is closed: its bytes are free. */
 void xh_budget_leave(struct xh_shadow *s);

@@ -187,7 +187,7 @@ static uint64_t make_private_room(struct xh_shadow *s, uint64_t want_bytes, uint
 
 static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c)
 {
-    uint64_t meta_room_bytes = meta ? 0 : s->budget_bytes / 2, own_bytes = 0, freed;
+    uint64_t meta_room_bytes = meta ? 0 : xh_budget_now(s) / 2, own_bytes = 0, freed;
     struct stat st;
     if (s->private_)
         return make_private_room(s, want_bytes, meta_room_bytes, c);
@@ -231,16 +231,16 @@ int xh_evict_charge(struct xh_shadow *s, uint64_t bytes, int meta, struct xh_cou
     atomic_fetch_add_explicit(&s->inflight, 1, memory_order_relaxed);
     uint64_t since = bytes + atomic_fetch_add_explicit(&s->since_bytes, bytes, memory_order_relaxed);
     uint64_t base = atomic_load_explicit(&s->base_bytes, memory_order_relaxed);
-    if (since < s->step_bytes && base + since <= s->budget_bytes)
+    if (since < s->step_bytes && base + since <= xh_budget_now(s))
         return 1;
-    uint64_t taken = xh_budget_measure(s, 0);
-    if (taken <= s->budget_bytes)
+    uint64_t taken = xh_budget_measure(s, 0), budget = xh_budget_now(s);
+    if (taken <= budget)
         return 1;
     /* While another thread of this process makes room, some overdraft is better than a page that is not cached. */
-    if (atomic_load_explicit(&s->evicting, memory_order_relaxed) && taken <= s->budget_bytes + 4 * s->step_bytes)
+    if (atomic_load_explicit(&s->evicting, memory_order_relaxed) && taken <= budget + 4 * s->step_bytes)
         return 1;
-    uint64_t batch = s->budget_bytes / 64 > s->step_bytes ? s->budget_bytes / 64 : s->step_bytes;
-    if (xh_evict_squeeze(s, taken - s->budget_bytes + batch, meta, c))
+    uint64_t batch = budget / 64 > s->step_bytes ? budget / 64 : s->step_bytes;
+    if (xh_evict_squeeze(s, taken - budget + batch, meta, c))
         return 1;
     atomic_fetch_sub_explicit(&s->inflight, 1, memory_order_relaxed);
     return 0;

@@ -24,7 +24,8 @@ struct xh_shadow {
     uint64_t sums_of; /* |whose| of xh_sum_page. 0 in memory, where no page comes from another file */
     int dirfd; /* -1: private */
     struct xh_own own_dir; /* it, too; none: so is that */
-    uint64_t budget_bytes;
+    uint64_t budget_bytes; /* when it was opened */
+    int by_memory;         /* 1: that follows from the memory, as the user has chosen none */
     uint64_t block_words; /* page states in one unit, which is reserved at once */
     uint64_t step_bytes;  /* claimed bytes between two measurements */
     void *map;            /* header, page states and sums; NULL: no storage, every claim is NONE */
@@ -45,6 +46,7 @@ struct xh_shadow {
 
     /* Atomic; used by this process alone. */
     _Atomic uint32_t owner;         /* 0: none yet. Release in owner.c pairs with the claimers' acquire */
+    _Atomic uint64_t budget_now;    /* at the last measurement: see xh_budget_now */
     _Atomic uint64_t base_bytes;    /* bytes that all files took at the last measurement */
     _Atomic uint64_t others_bytes;  /* of them, those of other files */
     _Atomic uint64_t own_bytes;     /* a private shadow: bytes that its file took at its last measurement */

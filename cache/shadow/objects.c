@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/extent.h"
+#include "base/memory.h"
 #include "base/table.h"
 #include "watch/trace.h"
 #include "budget.h"
@@ -121,6 +123,7 @@ static void set_budget(struct xh_shadow *s, uint64_t bytes)
 {
     uint64_t step = bytes / 256;
     s->budget_bytes = bytes;
+    atomic_store_explicit(&s->budget_now, bytes, memory_order_relaxed);
     s->step_bytes = step < STEP_MIN_BYTES ? STEP_MIN_BYTES : step > STEP_MAX_BYTES ? STEP_MAX_BYTES : step;
     xh_budget_measure(s, 1);
 }
@@ -137,6 +140,7 @@ static int make_shared(struct xh_shadow *s, const struct xh_options *o)
     if (xh_budget_is_useless(o, budget))
         xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"no space\"", s->dir);
     else if (xh_store_attach(s) == 0 && map_words(s) == 0) {
+        s->by_memory = !o->shadow_budget_bytes && !o->on_disk;
         set_budget(s, budget);
         return 0;
     }
@@ -163,9 +167,8 @@ static void make_private(struct xh_shadow *s, const struct xh_options *o)
     if (!s->private_)
         s->private_ = o->shadow ? XH_PRIVATE_NO_ROOM : XH_PRIVATE_WANTED;
     if (xh_store_private(s) == 0 && map_words(s) == 0) {
-        uint64_t most = xh_budget_memory() / 4;
-        most = most > PRIVATE_LEAST_BYTES ? most : PRIVATE_LEAST_BYTES;
-        set_budget(s, o->private_budget_bytes < most ? o->private_budget_bytes : most);
+        uint64_t most = xh_max64(xh_memory_left() / XH_MEMORY_PART, PRIVATE_LEAST_BYTES);
+        set_budget(s, xh_min64(o->private_budget_bytes, most));
         return;
     }
     say_not_kept(s);
@@ -196,7 +199,7 @@ int xh_shadow_private(const struct xh_shadow *s)
 
 uint64_t xh_shadow_budget(const struct xh_shadow *s)
 {
-    return s->budget_bytes;
+    return xh_budget_now(s);
 }
 
 void xh_shadow_tell_hits(struct xh_shadow *s, uint64_t bytes)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/table.h"
 
 /* A stage counts as left once the process has read from stages so often since it was last read, and twice more for each
@@ -152,9 +153,16 @@ static uint64_t share_of(const struct xh_room_place *p, uint64_t most)
     return share_among(p->group ? places_of(p->group) == 0 : !p->listed, most);
 }
 
+/* |most|, or less where memory has become short. No lock is needed, and the room's should not be held. */
+static uint64_t within_memory(uint64_t most)
+{
+    return xh_memory_part(xh_room_held(), most);
+}
+
 uint64_t xh_room_left(struct xh_room_place *p, uint64_t most)
 {
-    uint64_t held = atomic_load_explicit(&room.held, memory_order_relaxed), share = share_of(p, most);
+    most = within_memory(most);
+    uint64_t held = xh_room_held(), share = share_of(p, most);
     uint64_t has = own(p), all = held < most ? most - held : 0, mine = has < share ? share - has : 0;
     if (all == 0 && !p->listed)
         enter(p);
@@ -163,7 +171,8 @@ uint64_t xh_room_left(struct xh_room_place *p, uint64_t most)
 
 int xh_room_reserve(struct xh_room_place *p, uint64_t bytes, uint64_t most)
 {
-    uint64_t has = own(p), held = atomic_load_explicit(&room.held, memory_order_relaxed);
+    most = within_memory(most);
+    uint64_t has = own(p), held = xh_room_held();
     if (has > 0 && has + bytes > share_of(p, most))
         return 0;
     do {
@@ -207,7 +216,8 @@ static struct xh_room_place *lock_left(const struct xh_room_place *but)
 void xh_room_make(struct xh_room_place *p, uint64_t bytes, uint64_t most)
 {
     struct xh_room_place *other;
-    while (atomic_load_explicit(&room.held, memory_order_relaxed) + bytes > most && (other = lock_left(p)) != NULL) {
+    most = within_memory(most);
+    while (xh_room_held() + bytes > most && (other = lock_left(p)) != NULL) {
         other->empty(other);
         if (other->bytes == 0)
             xh_room_leave(other);
@@ -222,7 +232,7 @@ uint64_t xh_room_held(void)
 
 uint64_t xh_room_share(uint64_t most)
 {
-    return share_among(0, most);
+    return share_among(0, within_memory(most));
 }
 
 /* ---- blocks. Only whole ones are recycled; smaller pieces are malloc's business */
@@ -269,6 +279,7 @@ void xh_block_put(uint8_t *p, size_t len, uint64_t most)
 {
     if (!p)
         return;
+    most = within_memory(most);
     pthread_mutex_lock(&room.lock);
     room.lent_bytes -= len;
     int spare = len == XH_BLOCK_BYTES && room.spare_bytes + room.lent_bytes + XH_BLOCK_BYTES <= most;

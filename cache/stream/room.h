@@ -2,8 +2,9 @@
  *
  * |readahead_bytes| bounds what all stages hold together, and have asked for in parts. A file may hold an equal share
  * among those that hold anything, or want to, and are read. When the room is full and a file is read, stages that are
- * not read any more give theirs back; the one that was read longest ago comes first. With different options, each file
- * checks its own bound against what all hold together.
+ * not read any more give theirs back; the one that was read longest ago comes first. Where the process has little
+ * memory left, the bound is lower (xh_memory_part). With different options, each file checks its own bound against what
+ * all hold together.
  *
  * Blocks are recycled among all files. The block that was given back last goes out first, while it is in the
  * processor's cache: fresh memory costs as much as copying into it.

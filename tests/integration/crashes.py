@@ -440,6 +440,42 @@ def small_group(place, readers, limit, own, most):
             p.unlink()      # what is charged to a group goes with it
 
 
+GROWS = """
+import hashlib, sys, h5py
+with h5py.File(sys.argv[1]) as f:
+    d, h = f["images"], hashlib.sha256()
+    d[0]
+    taken = b"x" * int(sys.argv[2])
+    for _ in range(3):
+        for i in range(d.shape[0]):
+            h.update(d[i].tobytes())
+print(h.hexdigest())
+"""
+
+
+def group_that_fills_up(place):
+    """A file is open, with all of the group's memory free; then the program takes most of it, and reads on. What is
+    fetched ahead, the shadow, private memory and what waits for the disk make way."""
+    large = place.directory / "large.h5"
+    status, out, err = harness.run([H5PY, "-c", MAKE.replace("24", "96"), large, 3], harness.clean_env())
+    assert status == 0, out + err
+    large.chmod(0o644)
+    harness.age(large)
+    right = harness.run([H5PY, "-c", GROWS, large, 0], harness.clean_env())[1]
+    for own in 120 * MIB, 160 * MIB:
+        for options in {}, {"STREAM_BYTES": 1 << 40}, {"SHADOW": "off"}, {"DISK_CACHE_DIR": None}:
+            with harness.shadow_dir() as shadow, control_group(256 * MIB) as group, \
+                 tempfile.TemporaryDirectory(dir="/var/tmp") as disk:
+                env = harness.driver_env(place.server, shadow) | {"BEARER_TOKEN_FILE": os.devnull}
+                env |= {f"XHDF5_{k}": str(v or disk) for k, v in options.items()}
+                url = f"{place.server.url}/large.h5"
+                status, out, err = harness.run([*in_group(group), H5PY, "-c", GROWS, url, own], env)
+                assert (status, out) == (0, right), (own, options, status, out, err)
+                for p in shadow.glob("v*/*"):
+                    p.unlink()
+    large.unlink()
+
+
 # --- access -----------------------------------------------------------------------------------------
 
 def who_may_not_read_does_not(place):
@@ -512,6 +548,7 @@ def claims(place, liar, sample, rounds):
     yield "another user's directory in the way", chown, anothers_directory
     yield "a small control group: four readers at once", group, small_group, 4, 256 * MIB, 0, 26 * MIB
     yield "a control group whose member takes most of it", group, small_group, 1, 224 * MIB, 160 * MIB, 15 * MIB
+    yield "a program that takes most of its control group behind opening a file", group, group_that_fills_up
     yield "who may not read the origin does not read the shadow", "", who_may_not_read_does_not
 
 
