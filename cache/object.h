@@ -126,6 +126,14 @@ static inline uint64_t xh_followed_by(const struct xh_file *f)
     return f->size && f->opt.followers > most / f->size ? most : f->opt.followers * f->size;
 }
 
+/* Most bytes of the shadow that what is fetched ahead may take, however far ahead it is. */
+static inline uint64_t xh_most_kept(const struct xh_file *f)
+{
+    if (xh_shadow_private(f->shadow))
+        return xh_policy_most_ahead(UINT64_MAX, f->opt.private_budget_bytes, xh_shadow_privates());
+    return xh_policy_most_ahead(UINT64_MAX, xh_shadow_budget(f->shadow), xh_shadow_were_busy());
+}
+
 /* Most bytes that may be ahead of the reader. |kept|: in the shadow; else in private memory, if others do not read the
  * file too. */
 static inline uint64_t xh_ahead_most(const struct xh_file *f, int kept)

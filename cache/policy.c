@@ -25,8 +25,9 @@
 /* What a link of 1 Gbit/s carries in an eighth of a round trip, by that. */
 #define SPARE_BYTES_A_MS 15625.0
 
-/* What is kept comes in pages. On average it is half a page longer at either end: 6 % of a piece of so many bytes. */
-#define TOLD_LEAST_BYTES (16u * XH_PAGE_BYTES)
+/* What is kept comes in pages. On average it is half a page longer at either end: a fourth of a piece of so many bytes.
+ * A second read of what is not kept waits for a round trip, and brings those pages as well. */
+#define TOLD_LEAST_BYTES (4u * XH_PAGE_BYTES)
 
 /* A read that does not wait for another process takes half of the link from it: that one's bytes take four times as
  * long as the read's own. Below SOON_NS nothing is worth bytes that cross the link twice, nor below LATE_LEAST_PAGES a
@@ -61,16 +62,28 @@ size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *
 {
     uint64_t streamed = k->streamed;
     size_t i = 0;
-    if (xh_policy_keeps_all(k))
+    if (k->told || xh_policy_keeps_all(k))
         return n;
     while (i < n && streamed + r[i].len <= k->stream_bytes)
         streamed += r[i++].len;
     return i;
 }
 
-int xh_policy_keeps_told(const struct xh_range *r, size_t n)
+static int told_again(const struct xh_announced *t)
 {
-    return n > 1 && xh_ranges_bytes(r, n) / n >= TOLD_LEAST_BYTES;
+    return t->empty && xh_policy_is_reread(t->empty, t->again, 0);
+}
+
+int xh_policy_passes_told(const struct xh_announced *t)
+{
+    int fits = t->bytes <= t->room || t->room >= t->readahead_bytes;
+    return !fits || (xh_ranges_bytes(t->r, t->n) / t->n < TOLD_LEAST_BYTES && !told_again(t));
+}
+
+int xh_policy_keeps_told(const struct xh_keeping *k, const struct xh_announced *t)
+{
+    return t->run < XH_STREAM_LEAST_BYTES || told_again(t) ||
+           (k->streamed < k->stream_bytes && !xh_policy_streams(k, t->run));
 }
 
 /* ---- when a stream begins */

@@ -24,6 +24,7 @@ struct xh_keeping {
     int meta;              /* metadata */
     int shared;            /* other processes read the file, or are about to */
     int is_reread;         /* what streams by was read before */
+    int told;              /* xh_policy_keeps_told */
     uint64_t streamed;     /* raw bytes before it that the shadow did not have */
     uint64_t stream_bytes; /* the option */
 };
@@ -50,9 +51,26 @@ int xh_policy_is_reread(uint64_t empty, uint64_t again, int was);
  * on its way to the shadow. */
 size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *r, size_t n);
 
-/* Returns 1 when the |n| ranges, which the program said that it will read, are kept. Several long ones are most likely
- * chunks: HDF5 reads a chunk anew for each sample in it, unless its chunk cache still has it. */
-int xh_policy_keeps_told(const struct xh_range *r, size_t n);
+/* What a program said that it will read: |n| ranges that come now. */
+struct xh_announced {
+    const struct xh_range *r;
+    size_t n;
+    uint64_t run;   /* of one range: how long it is with what comes later; else 0 */
+    uint64_t bytes; /* with all that comes later */
+    uint64_t room;  /* that what is ahead may take in the shadow */
+    uint64_t readahead_bytes; /* the option */
+    uint64_t empty; /* of their pages, those that are not in the shadow */
+    uint64_t again; /* of these, those that were read before */
+};
+
+/* Returns 1 when they pass the shadow by, and come to the byte: they are short, and not read again; or there is more
+ * room elsewhere, and they do not fit. */
+int xh_policy_passes_told(const struct xh_announced *t);
+
+/* Returns 1 when all of them are kept, else xh_policy_keeps_ahead decides. Several are most likely chunks: HDF5 reads a
+ * chunk anew for each sample in it, unless its chunk cache still has it. One is kept that is shorter than any stream,
+ * or was read before; else as a run that was foreseen. */
+int xh_policy_keeps_told(const struct xh_keeping *k, const struct xh_announced *t);
 
 /* ---- when a stream begins --------------------------------------------------------------------------------------- */
 

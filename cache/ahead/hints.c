@@ -121,8 +121,8 @@ static int go_past(struct xh_hints *h, const struct xh_extent *ext, size_t n)
         if (w->off >= hi || w->off + w->len <= lo)
             continue;
         forget_ahead(h);
-        h->first += i;
-        h->n -= i;
+        for (; w != &h->wait[h->first]; h->first++, h->n--)
+            h->wait_bytes -= h->wait[h->first].len;
         return 1;
     }
     return 0;
@@ -139,6 +139,8 @@ static struct xh_range *front(const struct xh_file *f, size_t *n)
     *n = 0;
     while (m < h->n && w[m].len <= left && w[m].meta == w[0].meta)
         left -= w[m++].len;
+    if (m < h->n && w[m].off % XH_PAGE_BYTES + left > XH_PAGE_BYTES) /* whole pages, where they are kept */
+        left -= (w[m].off + left) % XH_PAGE_BYTES;
     size_t cut = m < h->n && w[m].meta == w[0].meta && (left >= XH_BULK_BYTES || m == 0);
     struct xh_range *r = m + cut ? calloc(m + cut, sizeof *r) : NULL;
     if (!r)
@@ -157,6 +159,7 @@ static void advance(struct xh_file *f, struct xh_range *r, size_t n)
     struct xh_hints *h = f->hints;
     for (size_t i = 0; i < n; i++) {
         struct xh_hint *w = &h->wait[h->first];
+        h->wait_bytes -= r[i].len;
         if (r[i].len < w->len) {
             w->off += r[i].len;
             w->len = (w->len - r[i].len) & LEN_MASK;
@@ -184,6 +187,8 @@ static void fill(struct xh_file *f)
             break;
         p.r = r;
         p.n = n;
+        p.told_run = n == 1 ? h->wait[h->first].len : 0;
+        p.told_bytes = h->wait_bytes;
         h->filling = 1;
         pthread_mutex_unlock(&h->lock);
         xh_timeline_hints = 1;
@@ -231,9 +236,11 @@ size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range 
     pthread_mutex_lock(&h->lock);
     n = make_room(h, n);
     for (size_t i = 0; i < n; i++)
-        if (r[i].len)
+        if (r[i].len) {
             h->wait[h->first + h->n++] =
                 (struct xh_hint){.off = r[i].off, .len = r[i].len & LEN_MASK, .meta = kind == XH_KIND_META};
+            h->wait_bytes += r[i].len;
+        }
     note_state(h);
     pthread_mutex_unlock(&h->lock);
     fill(f);

@@ -32,6 +32,7 @@ struct xh_hints {
     pthread_mutex_t lock; /* guards the rest; the stage's is taken in it */
     struct xh_hint *wait; /* [first, first + n), in the order in which they are wanted */
     size_t first, n, room;
+    uint64_t wait_bytes; /* of |wait| */
     struct xh_range *ahead; /* sorted, disjoint; a range shrinks from its start as it is read */
     size_t nahead, ahead_room;
     struct xh_again done; /* was ahead, and was read: when it is read again, its reader has not gone past hints */

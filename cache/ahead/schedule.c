@@ -225,20 +225,31 @@ void xh_schedule_trace(const char *event, const struct xh_range *r, size_t n)
         xh_trace(XH_T_PREDICT, event, "off=%llu len=%llu", (unsigned long long)r[i].off, (unsigned long long)r[i].len);
 }
 
+/* What is known of what the program said that it will read. */
+static struct xh_announced told(struct xh_file *f, const struct xh_proposal *p)
+{
+    struct xh_announced t = {.r = p->r, .n = p->n, .run = p->told_run, .bytes = p->told_bytes,
+                             .readahead_bytes = f->opt.readahead_bytes, .room = xh_most_kept(f)};
+    xh_keep_told(f, &t);
+    return t;
+}
+
 size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p)
 {
     struct xh_keeping k = {.meta = p->kind == XH_KIND_META};
     size_t seen;
     if (!k.meta && xh_schedule_is_whole(f)) /* it comes to the shadow */
         return p->n;
-    if (!k.meta && p->told && xh_policy_keeps_told(p->r, p->n) && !xh_compressed_used(f->compressed))
-        return to_shadow(f, p->r, p->n, &k, XH_OVER_THOSE_THERE);
-    if (!k.meta && p->told && !xh_shadow_shared(f->shadow)) /* to the byte: pages would be half as much again */
-        return xh_stage_fetch(f, p->r, p->n, 0);
     if (!k.meta && xh_compressed_used(f->compressed) && fetch_packed(f, p->r, p->n, &seen))
         return seen;
     if (!k.meta)
         xh_keep_ahead(f, &k);
+    if (!k.meta && p->told) {
+        struct xh_announced t = told(f, p);
+        if (!xh_file_shared(f) && xh_policy_passes_told(&t))
+            return xh_stage_fetch(f, p->r, p->n, 0);
+        k.told = xh_policy_keeps_told(&k, &t);
+    }
     return fetch(f, p->r, p->n, &k, !k.meta);
 }
 

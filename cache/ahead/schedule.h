@@ -11,7 +11,10 @@ struct xh_proposal {
     enum xh_kind kind;
     const struct xh_range *r; /* in the order in which they will be wanted; they lie in the object */
     size_t n;
-    int told; /* how sure: 1: the program said it, and reads it once; 0: a guess */
+    int told; /* how sure: 1: the program said it; 0: a guess */
+    /* Of what was told. */
+    uint64_t told_run;   /* of one range: how long it is with what comes later */
+    uint64_t told_bytes; /* with all that comes later */
     /* Of a run alone: |r| is one range of it. */
     uint64_t run_end; /* the run is expected to go on up to here, in order */
     uint64_t more;    /* bytes of other files that it is expected to go on through then */

@@ -24,7 +24,7 @@ static uint64_t touch(struct xh_read_op *op, uint64_t *empty)
     return again;
 }
 
-int xh_keep_begin(struct xh_read_op *op, int shared)
+int xh_keep_begin(struct xh_read_op *op, int shared, int told)
 {
     struct xh_file *f = op->f;
     struct xh_keeping k = {.meta = op->kind == XH_KIND_META, .shared = shared, .streamed = xh_flow_streamed(f),
@@ -32,12 +32,26 @@ int xh_keep_begin(struct xh_read_op *op, int shared)
     uint64_t empty;
     if (!k.meta)
         xh_flow_stream(f, (int64_t)op->bytes);
-    if (xh_policy_keeps_read(&k))
+    int keeps = xh_policy_keeps_read(&k);
+    if (keeps && !(told && !k.meta))
         return 1;
     uint64_t again = touch(op, &empty);
+    if (keeps)
+        return 1;
     int was = atomic_load_explicit(&f->keep->is_reread, memory_order_relaxed);
     atomic_store_explicit(&f->keep->is_reread, xh_policy_is_reread(empty, again, was), memory_order_relaxed);
     return xh_policy_keeps_pages(op->bytes, empty, again);
+}
+
+void xh_keep_told(struct xh_file *f, struct xh_announced *t)
+{
+    uint64_t empty;
+    for (size_t i = 0; i < t->n; i++) {
+        uint64_t first = t->r[i].off / XH_PAGE_BYTES, end = xh_page_up(t->r[i].off + t->r[i].len);
+        uint64_t again = xh_shadow_touched(f->shadow, first, end - first, &empty);
+        t->empty += empty;
+        t->again += t->r[i].len >= XH_BULK_BYTES || again == empty ? again : 0; /* else its neighbours were read */
+    }
 }
 
 void xh_keep_ahead(struct xh_file *f, struct xh_keeping *k)

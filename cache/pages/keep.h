@@ -10,6 +10,7 @@
 struct xh_file;
 struct xh_keeping;
 struct xh_read_op;
+struct xh_announced;
 
 /* Of an open file; changed here alone. All zero at first. */
 struct xh_keep {
@@ -17,8 +18,12 @@ struct xh_keep {
 };
 
 /* |op| is about to fetch what it lacks: counts its bytes among those that stream by, and marks their pages as read.
- * |shared|: xh_file_shared. Returns 1 when what it fetches is to stay in the shadow. */
-int xh_keep_begin(struct xh_read_op *op, int shared);
+ * |shared|: xh_file_shared. |told|: what it reads may have been told, and come past the shadow. Returns 1 when what it
+ * fetches is to stay in the shadow. */
+int xh_keep_begin(struct xh_read_op *op, int shared, int told);
+
+/* Fills in what is known of the pages of |t|, which the program said that it will read. */
+void xh_keep_told(struct xh_file *f, struct xh_announced *t);
 
 /* Fills |k| for what is fetched ahead of |f|. Makes one system call. */
 void xh_keep_ahead(struct xh_file *f, struct xh_keeping *k);

@@ -47,7 +47,7 @@ static void decide(struct xh_read_op *op)
         xh_stage_end(f);
         xh_stage_share(f);
     }
-    op->keep = xh_keep_begin(op, shared);
+    op->keep = xh_keep_begin(op, shared, xh_hints_any(f->hints));
 }
 
 /* One round over op->todo. What is expected after the read is fetched with it or behind it, before that has come: the

@@ -38,7 +38,7 @@
 #define RUN_PAGES 64u      /* most pages of one copy: they are still in a cache when they are summed */
 #define PROVE_ALIVE_MS 250 /* how often a waiter checks whether the owner is alive */
 
-uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty)
+static uint64_t touched(struct xh_shadow *s, uint64_t first, uint64_t n, int marks, uint64_t *empty)
 {
     uint64_t again = 0;
     *empty = 0;
@@ -49,11 +49,21 @@ uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64
         ++*empty;
         if (w & XH_W_HOT)
             again++;
-        else /* if the CAS fails the page has changed, and needs no mark */
+        else if (marks) /* if the CAS fails the page has changed, and needs no mark */
             atomic_compare_exchange_strong_explicit(&s->words[i], &w, w | XH_W_HOT, memory_order_relaxed,
                                                     memory_order_relaxed);
     }
     return again;
+}
+
+uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty)
+{
+    return touched(s, first, n, 1, empty);
+}
+
+uint64_t xh_shadow_touched(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty)
+{
+    return touched(s, first, n, 0, empty);
 }
 
 enum xh_claim xh_shadow_peek(struct xh_shadow *s, uint64_t idx)

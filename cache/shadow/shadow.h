@@ -116,6 +116,9 @@ void xh_shadow_join(const struct xh_options *o);
  * before: pages that are read again are worth keeping. |*empty| becomes the number of EMPTY pages. */
 uint64_t xh_shadow_touch(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty);
 
+/* Returns the same, and marks none. */
+uint64_t xh_shadow_touched(struct xh_shadow *s, uint64_t first, uint64_t n, uint64_t *empty);
+
 /* Claims page |idx|, or returns its state. Never blocks; makes no system call in the common case. |meta| marks the
  * page as metadata, which outlives raw data in eviction. */
 enum xh_claim xh_shadow_claim(struct xh_shadow *s, uint64_t idx, int meta, struct xh_counters *c);

@@ -167,8 +167,8 @@ def prefetch():
         assert hashlib.sha256(d[3].tobytes()).hexdigest() == expected(3)
         d[5:7, :10], d[8, ..., :5], d[[9, 10], 4]
         s = xhdf5.stats(d)
-        assert all(s[late] == start[late] for late in ("bytes_demand", "bytes_bypass",
-                                                       "bytes_waited")) and s["bytes_staged"], s
+        # bytes_waited: long pieces come to where they are kept, and may be on their way there
+        assert all(s[late] == start[late] for late in ("bytes_demand", "bytes_bypass")) and s["bytes_staged"], s
         every_second = np.arange(12) % 2 == 0    # of the first dimension
         xhdf5.prefetch(d, every_second)
         assert hashlib.sha256(d[every_second].tobytes()).hexdigest() == expected(slice(0, 12, 2))

@@ -486,7 +486,7 @@ static size_t parcels(struct xh_file *f)
 }
 
 /* A reader who comes between the listing of a load and its submission is not left to wait. */
-static void *read_hinted(void *arg)
+static void *read_staged(void *arg)
 {
     struct xh_file *f = arg;
     uint8_t *b = malloc(400000);
@@ -505,8 +505,8 @@ static void a_taker_before_submission_promotes(void)
     struct xh_file *f = open_test("shadow=off,readahead=off");
     engine.mood = STRICT;
     engine.meet = 1;
-    pthread_create(&t, NULL, read_hinted, f);
-    CHECK(xh_cache_prefetch(f, XH_KIND_RAW, &r, 1) == 1);
+    pthread_create(&t, NULL, read_staged, f);
+    CHECK(xh_stage_fetch(f, &r, 1, 0) == 1);
     pthread_join(t, NULL);
     engine.mood = EAGER;
     engine.meet = 0;
@@ -538,7 +538,7 @@ static void a_child_closes(void)
     struct xh_range r = {2000000, 1500000};
     struct xh_file *f = open_test("shadow=off,readahead=off");
     engine.mood = STRICT;
-    CHECK(xh_cache_prefetch(f, XH_KIND_RAW, &r, 1) == 1);
+    CHECK(xh_stage_fetch(f, &r, 1, 0) == 1);
     CHECK(staged(f) > 0);
     pid_t pid = fork();
     CHECK(pid >= 0);
@@ -646,20 +646,21 @@ static size_t heap_bytes(void)
 /* What was read is not held for the sake of what was not: out of order, in halves, of one load. */
 static void read_parcels_hold_no_memory(void)
 {
-    struct xh_range r[80];
+    enum { PIECES = 600 };
+    struct xh_range r[PIECES]; /* so short that they come past the shadow */
     uint8_t *b = malloc(400000);
     memset(b, 0x5a, 400000);
     struct xh_file *f = open_test("shadow=off,readahead=off,readahead_bytes=8M,connections=1");
-    for (uint64_t i = 0; i < 80; i++)
-        r[i] = (struct xh_range){1000000 + i * 100000, 60000};
-    CHECK(xh_cache_prefetch(f, XH_KIND_RAW, r, 80) == 80);
+    for (uint64_t i = 0; i < PIECES; i++)
+        r[i] = (struct xh_range){1000000 + i * 20000, 10000};
+    CHECK(xh_cache_prefetch(f, XH_KIND_RAW, r, PIECES) == PIECES);
     CHECK(staged(f) > 0);
     uint64_t all = staged(f);
     size_t before = heap_bytes();
     drain(0);
-    for (uint64_t i = 0; i < 79; i++) {
-        read_one(f, r[i].off + 30000, 30000, b);
-        read_one(f, r[i].off, 30000, b);
+    for (uint64_t i = 0; i < PIECES - 1; i++) {
+        read_one(f, r[i].off + 5000, 5000, b);
+        read_one(f, r[i].off, 5000, b);
     }
     CHECK(staged(f) < all / 20);
     /* the hints' own memory of what was read is 64 KiB of it */

@@ -119,14 +119,54 @@ Test(policy, chunks_that_were_told_of_are_kept)
         size_t n;
         int kept;
     } cases[] = {
-        {{{0, 64 << 10}, {MIB, 64 << 10}, {2 * MIB, 64 << 10}}, 3, 1},
-        {{{0, 64 << 10}, {MIB, 64 << 10}, {2 * MIB, (64 << 10) - 1}}, 3, 0}, /* by their mean */
+        {{{0, 16 << 10}, {MIB, 16 << 10}, {2 * MIB, 16 << 10}}, 3, 1},
+        {{{0, 16 << 10}, {MIB, 16 << 10}, {2 * MIB, (16 << 10) - 1}}, 3, 0}, /* by their mean */
         {{{0, 1}, {MIB, MIB}}, 2, 1},
         {{{0, 4096}, {MIB, 4096}}, 2, 0},
         {{{0, 64 * MIB}}, 1, 0}, /* a contiguous run */
     };
-    for (size_t i = 0; i < COUNT(cases); i++)
-        cr_assert_eq(xh_policy_keeps_told(cases[i].r, cases[i].n), cases[i].kept, "%zu", i);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct xh_announced t = {.r = cases[i].r, .n = cases[i].n, .run = cases[i].n == 1 ? cases[i].r->len : 0,
+                                       .room = 64 * MIB};
+        const struct xh_keeping k = {.stream_bytes = 8 * MIB};
+        cr_assert_eq(!xh_policy_passes_told(&t) && xh_policy_keeps_told(&k, &t), cases[i].kept, "%zu", i);
+    }
+}
+
+Test(policy, a_contiguous_run_that_was_told_of_is_kept_as_one_that_was_foreseen)
+{
+    static const struct xh_range r = {0, 40 * MIB};
+    static const struct {
+        uint64_t run, streamed, empty, again;
+        int kept;
+    } cases[] = {
+        {0, 0, 10240, 0, 1}, /* several */
+        {40 * MIB, 0, 10240, 0, 1},  /* up to twice stream_bytes */
+        {65 * MIB, 0, 10240, 0, 0},  /* with what comes later it streams */
+        {40 * MIB, 32 * MIB, 10240, 0, 0},
+        {40 * MIB, 32 * MIB, 10240, 5121, 1}, /* it was read before */
+        {40 * MIB, 32 * MIB, 10240, 5120, 0},
+        {40 * MIB, 32 * MIB, 0, 0, 0},
+        {16 * MIB - 1, 32 * MIB, 4096, 0, 1}, /* shorter than any stream */
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct xh_announced t = {&r, 1, .run = cases[i].run, .bytes = r.len, .room = 128 * MIB,
+                                 .readahead_bytes = 128 * MIB, .empty = cases[i].empty, .again = cases[i].again};
+        const struct xh_keeping k = {.streamed = cases[i].streamed, .stream_bytes = 32 * MIB};
+        cr_assert_eq(xh_policy_keeps_told(&k, &t), cases[i].kept, "%zu", i);
+        cr_assert(!xh_policy_passes_told(&t));
+        t.room = r.len - 1; /* it does not fit, and there is more room elsewhere */
+        cr_assert(xh_policy_passes_told(&t));
+        t.readahead_bytes = t.room;
+        cr_assert(!xh_policy_passes_told(&t));
+    }
+}
+
+Test(policy, short_pieces_that_were_told_of_come_to_the_byte_once)
+{
+    static const struct xh_range r[] = {{0, 10000}, {MIB, 10000}};
+    cr_assert(xh_policy_passes_told(&(struct xh_announced){r, 2, .room = MIB, .empty = 7, .again = 3}));
+    cr_assert(!xh_policy_passes_told(&(struct xh_announced){r, 2, .room = MIB, .empty = 7, .again = 4}));
 }
 
 Test(policy, a_stream_begins_where_it_is_long_and_not_kept)

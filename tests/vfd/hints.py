@@ -151,6 +151,23 @@ def check_chunks(tap, c):
         assert size <= 3 * 8192 + 200000, (n, size)
 
 
+def check_again(tap, c):
+    """What is read three times comes as often as if nothing had been said. With 2,5 MB it does not fit."""
+    kind = c.server.kind
+    for options in ({}, {"readahead": "off"}, {"stream_bytes": 0}, {"readahead": "off", "stream_bytes": 0},
+                    {"readahead_bytes": "1M"}, {"private_budget_bytes": "2500k"}):
+        with tap.claim(f"hints bring no more bytes of what is read three times, {options or 'by default'}, {kind}"):
+            for name in ("rows", "gz", "plain"):
+                untold = c.counted(f"{name}_thrice", **options)[1]
+                for said in ("once", "each"):
+                    told = c.counted(f"{name}_thrice_{said}", **options)[1]
+                    assert told <= 1.05 * untold + 100000, (name, said, told, untold)
+    with tap.claim(f"rows that lie apart, told of six times, come to the byte once, and once in pages, {kind}"):
+        for options in ({}, {"stream_bytes": 0}):
+            n, size = c.counted("apart_again", readahead="off", **options)
+            assert size <= 200 * (10000 + 10000 + 2 * 4096) + 100000, (n, size)
+
+
 def check_large_index(tap, c):
     kind = c.server.kind
     leaves = 20000 // 64  # at least, of a B-tree whose nodes have up to 64 chunks; of version 2, 20000 // 84
@@ -205,6 +222,7 @@ def main():
             c = Cases(build, server)
             check_counts(tap, c)
             check_chunks(tap, c)
+            check_again(tap, c)
             check_large_index(tap, c)
             check_rest(tap, c, root)
     return tap.done()

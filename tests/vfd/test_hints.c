@@ -303,6 +303,50 @@ static void large_index_untold(hid_t f)
     CHECK(H5Sclose(mem) >= 0 && H5Sclose(space) >= 0 && H5Dclose(d) >= 0);
 }
 
+/* A dataset three times, 16 rows of it at a time, in another order each time, of which it is |told| once, or each time.
+ * Of "rows" as many bytes as the others have, 4 MiB. */
+static void thrice(hid_t f, const char *name, int told)
+{
+    int is_rows = strcmp(name, "rows") == 0;
+    hsize_t n = is_rows ? 416 : SIDE, width = is_rows ? ROW_VALUES : SIDE;
+    hsize_t at[2] = {0, 0}, count[2] = {n, width};
+    hid_t space, d = open_set(f, name, &space), all = H5Dget_space(d);
+    CHECK(H5Sselect_hyperslab(all, H5S_SELECT_SET, at, NULL, count, NULL) >= 0);
+    let_count();
+    for (hsize_t k = 0; k < 3; k++) {
+        if (told > (k > 0))
+            CHECK(H5Dxhdf5_prefetch(d, all) >= 0);
+        for (hsize_t i = 0, band = k; i < n / 16; i++, band = (band + 7 + 2 * k) % (n / 16)) /* it comes to all */
+            read_rows(d, space, 16 * band, 1, 16, width);
+    }
+    let_count();
+    CHECK(H5Sclose(all) >= 0 && H5Sclose(space) >= 0 && H5Dclose(d) >= 0);
+}
+
+#define THRICE(set, name)                                            \
+    static void set##_thrice(hid_t f) { thrice(f, name, 0); }         \
+    static void set##_thrice_once(hid_t f) { thrice(f, name, 1); }    \
+    static void set##_thrice_each(hid_t f) { thrice(f, name, 2); }
+THRICE(rows, "rows")
+THRICE(gz, "gz")
+THRICE(plain, "plain")
+
+/* 200 rows of 10 KB, which lie apart, six times, told of each time. */
+static void apart_again(hid_t f)
+{
+    hsize_t at[2] = {7, 0}, by[2] = {50, 1}, count[2] = {200, 1}, block[2] = {1, ROW_VALUES};
+    hid_t space, d = open_set(f, "rows", &space), some = H5Dget_space(d);
+    CHECK(H5Sselect_hyperslab(some, H5S_SELECT_SET, at, by, count, block) >= 0);
+    let_count();
+    for (int k = 0; k < 6; k++) {
+        CHECK(H5Dxhdf5_prefetch(d, some) >= 0);
+        for (hsize_t i = 0; i < 200; i++)
+            read_rows(d, space, 7 + 50 * (i * 77 % 200), 1, 1, ROW_VALUES);
+    }
+    let_count();
+    CHECK(H5Sclose(some) >= 0 && H5Sclose(space) >= 0 && H5Dclose(d) >= 0);
+}
+
 static void gz_told(hid_t f) { chunks(f, "gz", 1); }
 static void gz_untold(hid_t f) { chunks(f, "gz", 0); }
 static void grown_told(hid_t f) { chunks(f, "grown", 1); }
@@ -316,6 +360,10 @@ static const struct {
     {"some_chunks", chunk_points},
     {"big_chunks", big_chunks}, {"layouts", all_layouts},       {"nonsense", nonsense},
     {"large_index", large_index}, {"large_index_untold", large_index_untold},
+    {"rows_thrice", rows_thrice}, {"rows_thrice_once", rows_thrice_once}, {"rows_thrice_each", rows_thrice_each},
+    {"gz_thrice", gz_thrice},   {"gz_thrice_once", gz_thrice_once}, {"gz_thrice_each", gz_thrice_each},
+    {"plain_thrice", plain_thrice}, {"plain_thrice_once", plain_thrice_once},
+    {"plain_thrice_each", plain_thrice_each}, {"apart_again", apart_again},
 };
 
 int main(int argc, char **argv)
