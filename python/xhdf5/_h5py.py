@@ -214,8 +214,9 @@ def prefetch(dataset: h5py.Dataset, selection: Any) -> None:
             raise ValueError(f"{selection!r} names a field, and {dataset!r} has none")
         if dataset.shape is None:
             return
-        if len(args) == 1 and isinstance(args[0], np.ndarray) and args[0].dtype.kind == "b" and args[0].ndim == 1:
-            args = (args[0], Ellipsis)    # alone, h5py before 3.16 takes a mask here for one of all dimensions
+        mask = args[0] if len(args) == 1 and isinstance(args[0], np.ndarray) and args[0].dtype.kind == "b" else None
+        if mask is not None and mask.ndim == 1 < len(dataset.shape):
+            args = (mask, Ellipsis)    # alone, h5py before 3.16 takes a mask here for one of all dimensions
         everything = dataset.shape == () or (len(args) == 1 and args[0] is Ellipsis)
         chosen = h5s.ALL if everything else selections.select(dataset.shape, args, dataset).id
         if not library.prefetch(dataset.id.id, chosen.id):

@@ -174,6 +174,10 @@ def prefetch():
         assert hashlib.sha256(d[every_second].tobytes()).hexdigest() == expected(slice(0, 12, 2))
         xhdf5.prefetch(d)
         assert digest(f) == expected()
+    with tempfile.TemporaryDirectory() as there, xhdf5.open(there + "/line.h5", "w") as f:
+        f["line"] = np.arange(12)
+        xhdf5.prefetch(f["line"], every_second)     # all dimensions that there are
+        assert (f["line"][every_second] == np.arange(0, 12, 2)).all()
 
 
 def forked_beside(lock, works):
