@@ -67,6 +67,7 @@ struct set {
     uint64_t left;    /* chunks still to be found; at 0 the walk through the index ends */
     struct chunk *found;
     size_t nfound, room;
+    size_t missed; /* rows of chunks that are not there */
 };
 
 static uint64_t key_of(const struct set *s, const hsize_t *at)
@@ -237,6 +238,52 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
     return --s->left == 0 ? H5_ITER_STOP : H5_ITER_CONT;
 }
 
+/* Adds what the box from |lo| to |hi| has of |c|: rows, of which those that lie one behind the other are one range. Their
+ * number is bounded by the ranges that there may be. */
+static int add_part(struct set *s, const struct chunk *c)
+{
+    hsize_t first[H5S_MAX_RANK], last[H5S_MAX_RANK], at[H5S_MAX_RANK];
+    uint64_t key = c->key, run = s->element_bytes;
+    int rows = s->rank; /* so many dimensions, from the first on, a range has one place in */
+    for (int d = s->rank - 1; d >= 0; d--) {
+        uint64_t across = s->dims[d] / s->chunk[d] + (s->dims[d] % s->chunk[d] != 0), from = key % across * s->chunk[d];
+        key /= across;
+        if (from > s->hi[d] || (s->lo[d] > from && s->lo[d] - from >= s->chunk[d]))
+            return 0; /* none of it; or the number was cut */
+        at[d] = first[d] = s->lo[d] > from ? s->lo[d] - from : 0;
+        last[d] = xh_min64(s->hi[d] - from, s->chunk[d] - 1);
+    }
+    while (rows > 0 && (rows == s->rank || (first[rows] == 0 && last[rows] == s->chunk[rows] - 1))) {
+        rows--;
+        run *= last[rows] - first[rows] + 1;
+    }
+    for (int d = 0; d >= 0;) {
+        uint64_t inside = 0;
+        for (d = 0; d < s->rank; d++)
+            inside = inside * s->chunk[d] + at[d];
+        inside *= s->element_bytes;
+        if (inside < c->size && add_bytes(s, c->addr + inside, run))
+            return -1;
+        for (d = rows - 1; d >= 0 && at[d]++ == last[d]; d--) /* go to the next row */
+            at[d] = first[d];
+    }
+    return 0;
+}
+
+/* 1 when the selection is all between its bounds. */
+static int is_box(const struct set *s)
+{
+    hssize_t n = s->h5->H5Sget_select_npoints(s->space);
+    uint64_t all = 1;
+    for (int d = 0; d < s->rank; d++) {
+        uint64_t len = s->hi[d] - s->lo[d] + 1;
+        if (len > INT64_MAX / all)
+            return 0;
+        all *= len;
+    }
+    return n > 0 && (uint64_t)n == all;
+}
+
 /* Adds the bytes of the elements [off, off + len), row by row and chunk by chunk. */
 static int add_elements(struct set *s, uint64_t off, uint64_t len)
 {
@@ -249,6 +296,8 @@ static int add_elements(struct set *s, uint64_t off, uint64_t len)
             inside = inside * s->chunk[d] + at[d] % s->chunk[d];
         const struct chunk want = {.key = key_of(s, at)};
         const struct chunk *c = bsearch(&want, s->found, s->nfound, sizeof want, by_key);
+        if (!c && ++s->missed > XH_HINTS_MAX)
+            return -1;
         uint64_t from = inside * s->element_bytes;
         if (c && from < c->size && add_bytes(s, c->addr + from, step * s->element_bytes))
             return -1;
@@ -288,11 +337,14 @@ static void add_chunked(struct set *s, hid_t dcpl)
     if (s->nfound == 0)
         return;
     qsort(s->found, s->nfound, sizeof *s->found, by_key); /* HDF5 reads in this order */
-    if (reads_pieces(s, dcpl))
-        each_run(s, 1, add_elements);
-    else
+    if (!reads_pieces(s, dcpl))
         for (size_t i = 0; i < s->nfound && !add_chunk(s, &s->found[i]); i++)
             ;
+    else if (is_box(s))
+        for (size_t i = 0; i < s->nfound && !add_part(s, &s->found[i]); i++)
+            ;
+    else
+        each_run(s, 1, add_elements);
 }
 
 /* Fills s->out with the ranges that a read of the selection will read. */
