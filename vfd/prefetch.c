@@ -238,15 +238,16 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
     return --s->left == 0 ? H5_ITER_STOP : H5_ITER_CONT;
 }
 
-/* Adds what the box from |lo| to |hi| has of |c|: rows, of which those that lie one behind the other are one range. Their
- * number is bounded by the ranges that there may be. */
+/* Adds what the box from |lo| to |hi| has of |c|: rows, of which those that lie one behind the other are one range.
+ * Their number is bounded by the ranges that there may be. */
 static int add_part(struct set *s, const struct chunk *c)
 {
     hsize_t first[H5S_MAX_RANK], last[H5S_MAX_RANK], at[H5S_MAX_RANK];
     uint64_t key = c->key, run = s->element_bytes;
     int rows = s->rank; /* so many dimensions, from the first on, a range has one place in */
     for (int d = s->rank - 1; d >= 0; d--) {
-        uint64_t across = s->dims[d] / s->chunk[d] + (s->dims[d] % s->chunk[d] != 0), from = key % across * s->chunk[d];
+        uint64_t across = s->dims[d] / s->chunk[d] + (s->dims[d] % s->chunk[d] != 0);
+        uint64_t from = key % across * s->chunk[d];
         key /= across;
         if (from > s->hi[d] || (s->lo[d] > from && s->lo[d] - from >= s->chunk[d]))
             return 0; /* none of it; or the number was cut */

@@ -165,8 +165,8 @@ XHDF5_API hid_t H5FD_xhdf5_init(void);
 #define H5FD_XHDF5 (H5FD_xhdf5_init())
 
 /* Hints. A program that knows what it will read says so and goes on at once. Its reads then find the bytes there or on
- * their way. Hinted bytes are fetched in the order of the hints, each byte once; pieces of less than 16 KiB once more if
- * they are read again. At most three quarters of the option readahead_bytes are fetched ahead of the reads. The rest
+ * their way. Hinted bytes are fetched in the order of the hints, each byte once; pieces of less than 16 KiB once more
+ * if they are read again. At most three quarters of the option readahead_bytes are fetched ahead of the reads. The rest
  * waits, up to a million ranges a file, and is fetched as the program reads. One call with many ranges sends fewer
  * requests than many calls. A wrong hint costs its bytes; it never causes an error. For local files and for other
  * drivers both functions do nothing and succeed. */

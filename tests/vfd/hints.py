@@ -32,7 +32,8 @@ def fill(f, grown):
     f['scalar'] = 5
     f['nothing'] = h5py.Empty('i4')
     f.create_dataset('unwritten', (1000, 1000), 'i4', chunks=(100, 100))
-    s = f.create_dataset('sparse', (10**12, 512), 'i4', chunks=(1024, 512), maxshape=(None, 512)) # larger than the cache
+    # chunks larger than the cache
+    s = f.create_dataset('sparse', (10**12, 512), 'i4', chunks=(1024, 512), maxshape=(None, 512))
     s[0], s[5000] = np.arange(512), np.arange(512)
     p = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     p.set_layout(h5py.h5d.COMPACT)
