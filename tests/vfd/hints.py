@@ -155,7 +155,7 @@ def check_chunks(tap, c):
 
 
 def check_again(tap, c):
-    """What is read three times comes as often as if nothing had been said. With 2,5 MB it does not fit."""
+    """What is read three times comes as often as if nothing had been said. With a budget of 2.5 MB it does not fit."""
     kind = c.server.kind
     for options in ({}, {"readahead": "off"}, {"stream_bytes": 0}, {"readahead": "off", "stream_bytes": 0},
                     {"readahead_bytes": "1M"}, {"private_budget_bytes": "2500k"}):
