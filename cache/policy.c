@@ -187,6 +187,11 @@ int xh_policy_comes_with_rest(uint64_t bytes, uint64_t end, uint64_t size)
     return bytes >= XH_BULK_BYTES && (bytes >= size / REST_TIMES || end <= size / REST_TIMES);
 }
 
+int xh_policy_leaves_rest(uint64_t bytes, uint64_t size, int has_siblings)
+{
+    return has_siblings && bytes >= XH_BULK_BYTES && bytes < size / 2;
+}
+
 /* ---- which source */
 
 int xh_policy_uses_copy(int there, int faster, int forced)

@@ -181,6 +181,10 @@ int xh_policy_is_whole(const struct xh_opened *o);
  * before it. */
 int xh_policy_comes_with_rest(uint64_t bytes, uint64_t end, uint64_t size);
 
+/* Returns 1 when a read of |bytes| of a file of |size| does not bring the rest, as the file |has_siblings|, such as the
+ * other sources of a virtual dataset: their parts are wanted next. */
+int xh_policy_leaves_rest(uint64_t bytes, uint64_t size, int has_siblings);
+
 /* ---- which source ------------------------------------------------------------------------------------------------ */
 
 /* Returns 1 when a compressed copy serves raw data: it is |there|, and is the faster way, or |forced| by the option. */

@@ -3,8 +3,10 @@
 #include "whole.h"
 
 #include "object.h"
+#include "pages/flow.h"
 #include "schedule.h"
 #include "source/metadata_image.h"
+#include "stream/stage.h"
 #include "watch/trace.h"
 
 void xh_whole_facts(struct xh_file *f, struct xh_opened *out)
@@ -37,23 +39,25 @@ static void come(struct xh_file *f, int opens)
 }
 
 /* A read of much of the file, or of its beginning, comes with the rest: no connection stands idle between the two. Any
- * other one comes first. */
+ * other one comes first. What the stage brings was foreseen, and is not fetched once more. */
 static int saw_bulk(struct xh_file *f, const struct xh_seen *s)
 {
-    uint64_t end = 0;
+    uint64_t bytes = xh_extents_bytes(s->ext, s->n), end = 0;
     for (size_t i = 0; i < s->n; i++)
         end = s->ext[i].off + s->ext[i].len > end ? s->ext[i].off + s->ext[i].len : end;
-    if (may_come(f) && xh_policy_comes_with_rest(xh_extents_bytes(s->ext, s->n), end, f->size))
+    if (may_come(f) && !xh_policy_leaves_rest(bytes, f->size, xh_flow_has_family(f)) && !xh_stage_has(f, end - 1) &&
+        xh_policy_comes_with_rest(bytes, end, f->size))
         come(f, 1);
     return 0;
 }
 
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
-    if (!s->missed || !may_come(f))
+    uint64_t bytes = s->kind == XH_KIND_RAW ? xh_extents_bytes(s->ext, s->n) : 0;
+    if (!s->missed || s->staged || !may_come(f) || xh_policy_leaves_rest(bytes, f->size, xh_flow_has_family(f)))
         return 0;
     atomic_fetch_add_explicit(&f->whole->misses, 1, memory_order_relaxed);
-    come(f, s->kind == XH_KIND_RAW && xh_extents_bytes(s->ext, s->n) >= XH_BULK_BYTES);
+    come(f, bytes >= XH_BULK_BYTES);
     return 0;
 }
 

@@ -30,7 +30,7 @@ static void tell(struct xh_file *f, enum xh_moment moment, enum xh_kind kind, co
                  const struct xh_served *s, int led)
 {
     const struct xh_seen seen = {.kind = kind, .ext = ext, .n = n, .led = led, .missed = s->missed,
-                                 .alone = s->alone > 0};
+                                 .staged = s->ahead && !s->alone, .alone = s->alone > 0};
     if (n)
         xh_observers_tell(f, &seen, moment);
 }

@@ -337,6 +337,15 @@ Test(policy, a_large_read_of_much_of_a_small_file_or_of_its_beginning_comes_with
         cr_assert_eq(xh_policy_comes_with_rest(table[i].bytes, table[i].end, table[i].size), table[i].with, "%zu", i);
 }
 
+Test(policy, a_large_read_of_less_than_half_of_a_sibling_leaves_the_rest)
+{
+    cr_assert(xh_policy_leaves_rest(2 * MIB - 1, 4 * MIB, 1));
+    cr_assert(xh_policy_leaves_rest(256 * KIB, 4 * MIB, 1));
+    cr_assert_not(xh_policy_leaves_rest(2 * MIB, 4 * MIB, 1));
+    cr_assert_not(xh_policy_leaves_rest(256 * KIB - 1, 4 * MIB, 1));
+    cr_assert_not(xh_policy_leaves_rest(256 * KIB, 4 * MIB, 0));
+}
+
 Test(policy, a_compressed_copy_serves_where_it_is_faster_and_smaller)
 {
     cr_assert_not(xh_policy_uses_copy(0, 1, 1));
