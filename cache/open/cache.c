@@ -266,7 +266,7 @@ static int open_quietly(const char *url, const struct xh_options *o, struct xh_f
 
 int xh_cache_expect(const char *url, const struct xh_options *o)
 {
-    static const struct xh_expected_how how = {open_quietly, xh_cache_close};
+    static const struct xh_expected_how how = {open_quietly, xh_cache_close, xh_version_is_current};
     return xh_expected_note(url, o, &how);
 }
 

@@ -30,15 +30,16 @@ struct expected {
     enum { NOTED, OPENING, OPEN, FAILED } state;
     int wanted;   /* the program's opening waits for it, and takes it out of the list */
     int dropped;  /* it is out of the list, and its thread frees it */
-    struct xh_file *file;
+    struct xh_file *file; /* its thread's while OPENING */
     struct xh_err err;
-    uint64_t opened_ns;
+    uint64_t asked_ns, opened_ns; /* when the origin was last asked for it, and when the answer was there */
 };
 
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t news;
     struct expected *first;
+    uint64_t wanted_ns; /* when the program last opened one of them */
     _Atomic unsigned n; /* changed under the lock, read without it as a hint */
     _Atomic unsigned threads;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* |news| by watch_forks, before anything is noted */
@@ -81,10 +82,18 @@ static void unlist(struct expected *e)
 static void *run(void *ctx)
 {
     struct expected *e = ctx;
-    struct xh_file *file = NULL;
+    struct xh_file *file = e->file; /* what was opened before, which may be another version by now */
     struct xh_err err = {0};
-    int rc = e->how->open(e->url, &e->opt, &file, &err);
+    int rc = 0;
+    uint64_t asked_ns = xh_now_ns();
+    if (file && !e->how->is_current(file)) {
+        e->how->close(file);
+        file = NULL;
+    }
+    if (!file)
+        rc = e->how->open(e->url, &e->opt, &file, &err);
     pthread_mutex_lock(&all.lock);
+    e->asked_ns = asked_ns;
     e->file = file;
     e->err = err;
     e->state = rc ? FAILED : OPEN;
@@ -227,6 +236,31 @@ static int same_options(const struct xh_options *a, const struct xh_options *b)
            a->sums == b->sums && a->is_kept == b->is_kept && a->is_written == b->is_written;
 }
 
+static uint64_t fresh_ns(const struct expected *e)
+{
+    uint64_t ns = XH_FRESH_TIMES * (e->opened_ns - e->asked_ns);
+    return ns < STALE_NS ? ns : STALE_NS;
+}
+
+/* |e| is wanted. If it is no longer fresh, the origin is asked for it again, and side by side for as many of those that
+ * come next as the program will want before that answer is old as well. The lock is held. */
+static void renew(struct expected *e)
+{
+    uint64_t now = xh_now_ns(), since = now - all.wanted_ns, most = since ? fresh_ns(e) / since : XH_EXPECTED_MOST;
+    const struct expected *first = e;
+    all.wanted_ns = now;
+    if (e->state != OPEN || now - e->opened_ns < fresh_ns(e))
+        return;
+    for (uint64_t n = 0; e && n <= most; e = e->next, n++) {
+        if (e->opt.namer.family != first->opt.namer.family || e->state != OPEN || (e->wanted && e != first) ||
+            now - e->opened_ns < fresh_ns(e))
+            continue;
+        e->state = OPENING;
+        if (start(e)) /* without a thread it is as old as it is */
+            e->state = OPEN;
+    }
+}
+
 /* Waits until |e|, which is wanted, is open or has failed. Returns 1 when that was interrupted. The lock is held; lets
  * go of it meanwhile. */
 static int wait_for(struct expected *e)
@@ -259,6 +293,7 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
         return 0;
     }
     e->wanted = 1;
+    renew(e);
     if (wait_for(e)) {
         e->wanted = 0;
         pthread_mutex_unlock(&all.lock);

@@ -1,7 +1,9 @@
 /* Files that are opened ahead: an expected file is opened while the program is still busy with others. The opening is
  * handed over when the program opens the same URL with the same options as the same reader.
  *
- * An opening ahead asks the origin what the program's own would, a moment earlier. A failure ahead is forgotten,
+ * An opening ahead asks the origin what the program's own would, a moment earlier. When that was longer ago than
+ * XH_FRESH_TIMES what it took, the origin is asked again before it is handed over: what the program opens is there now.
+ * That costs a program that goes through its files at most an eighth of its time. A failure ahead is forgotten,
  * without a message: the program's own opening then asks again. At most XH_EXPECTED_MOST openings are under way or wait
  * to be handed over.
  *
@@ -16,10 +18,14 @@
 
 struct xh_file;
 
-/* How files are opened and closed: as xh_cache_open and xh_cache_close. */
+#define XH_FRESH_TIMES 8u
+
+/* How files are opened and closed: as xh_cache_open and xh_cache_close. |is_current| asks the origin whether it still
+ * has the version that was opened. */
 struct xh_expected_how {
     int (*open)(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err);
     void (*close)(struct xh_file *f);
+    int (*is_current)(struct xh_file *f);
 };
 
 /* |url| is the file of its family that is likely opened next: notes it. |how| is constant. Returns 1 when it is noted,
@@ -40,7 +46,7 @@ uint64_t xh_expected_number(void);
  *   1, and sets |*out|, when it was opened ahead: the caller closes it;
  *   0 when it was not opened ahead, or with other options, too long ago, or in vain;
  *   the code of an opening, with |err|, that failed while the caller waited for it.
- * Sets |*waited_ns| to the time of that wait. Blocks while the opening is under way. */
+ * Sets |*waited_ns| to the time of that wait. Blocks while the opening is under way, or is asked for again. */
 int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,
                      struct xh_err *err);
 

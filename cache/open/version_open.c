@@ -272,6 +272,22 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
     return rc;
 }
 
+int xh_version_is_current(struct xh_file *f)
+{
+    char hint[XH_HINT_BYTES];
+    struct xh_origin_head head = {0};
+    struct xh_replicas *now = NULL;
+    struct xh_err err;
+    if (f->opt.offline)
+        return 1;
+    if (!xh_replicas_hint(f->origin, hint, sizeof hint) ||
+        xh_replicas_open(f->url, &f->opt, hint, 0, &f->counters, &now, &head, &err))
+        return 0;
+    xh_replicas_close(now);
+    free(head.bytes);
+    return head.confirmed;
+}
+
 /* ---- what other processes are told */
 
 /* How much of the file's head is told: what the others will want. With an image that is little, and only what is

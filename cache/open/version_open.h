@@ -9,4 +9,8 @@
  * NULL. Returns as xh_cache_open, or xh_cache_open_told. On an error |f| is to be freed. Blocks. */
 int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *told, struct xh_err *err);
 
+/* Asks the origin whether it still has the version that |f| was opened as. Returns 1 or 0: another one, or no answer.
+ * Blocks. */
+int xh_version_is_current(struct xh_file *f);
+
 #endif

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 import warnings
 
@@ -353,6 +354,48 @@ with xhdf5.open(url, **options) as f:
 """
 
 
+# A file that is replaced after the announcement, in another process's time: what the opening finds is read to its end.
+REPLACED_MEANWHILE = """
+import os, sys, time, xhdf5
+url, options = sys.argv[1], {"ca_bundle": sys.argv[2]}
+print(time.monotonic(), flush=True)
+xhdf5.expect([url, *sys.argv[3:]], **options)
+sys.stdin.readline()
+for url in (url, *sys.argv[3:]):
+    with xhdf5.open(url, **options) as f:
+        print(*map(int, set(f["x"][::100000])), int(f["x"][-1]))
+"""
+
+
+def replaced_meanwhile():
+    """An opening that was announced takes what is there now, if the announcement is older than eight such openings."""
+    import h5py
+    import numpy as np
+    names = [f"replaced-{os.getpid()}-{i}.h5" for i in range(4)]
+    new = names[::3]
+    for made, date, value in (names, 1e9, 1), (new, 1.1e9, 2):
+        for name in made:
+            with h5py.File(f"{DATA}/{name}.part", "w") as f:
+                f["x"] = np.full(1500000, value)
+            os.utime(f"{DATA}/{name}.part", (date, date))
+            if made is names:
+                os.rename(f"{DATA}/{name}.part", f"{DATA}/{name}")
+    urls = [f"{URL.rsplit('/', 1)[0]}/{name}" for name in names]
+    with subprocess.Popen([sys.executable, "-c", REPLACED_MEANWHILE, urls[0], os.environ["CACERT"], *urls[1:]], text=True,
+                          env={**os.environ, "XHDF5_LOG": "read"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as child:
+        began = float(child.stdout.readline())
+        for _ in names:
+            assert any(" open url=" in line for line in child.stderr)
+        for name in new:
+            os.rename(f"{DATA}/{name}.part", f"{DATA}/{name}")
+        old = time.monotonic() + 9 * (time.monotonic() - began)
+        while time.monotonic() < old:   # their age is what counts
+            time.sleep(0.05)
+        out, err = child.communicate("they are replaced\n", timeout=120)
+    assert (child.returncode, out.split()) == (0, list("22111122")), (out, err[-3000:])
+
+
 def make_many(directory, n):
     """Small files 0.h5, 1.h5 … that were changed long ago, in each of which all of x is the file's number."""
     import h5py
@@ -394,6 +437,7 @@ def expecting():
         assert any(" open url=" in line for line in child.stderr)
         out, err = child.communicate("it is opened ahead\n", timeout=60)
     assert (child.returncode, out) == (0, "2\n"), (out, err[-3000:])
+    replaced_meanwhile()
     raises(ValueError, ["s3_addressing"], xhdf5.expect, [URL], s3_addressing="x")
     with xhdf5.open(URL, **OPTIONS):    # what was wrong with those options is no affair of other openings
         pass
