@@ -235,8 +235,29 @@ void xh_limits_serves(struct xh_limits *l, unsigned n, uint64_t now)
     l->refused_ns = now;
 }
 
+void xh_limits_answers(struct xh_limits *l)
+{
+    l->answered++;
+    l->gap_ns -= l->gap_ns / XH_GAP_SHRINKS;
+}
+
+void xh_limits_refuses(struct xh_limits *l, uint64_t sent_ns, uint64_t now)
+{
+    if (sent_ns <= l->counted_ns) /* it went out before that was known */
+        return;
+    uint64_t each = l->answered ? (now - l->counted_ns) / l->answered : now - l->counted_ns;
+    if (l->counted_ns && each <= XH_GAP_MOST_NS && l->answered < XH_PACED_LEAST && !l->gap_ns)
+        return;
+    int helps = l->counted_ns && each <= XH_GAP_MOST_NS && l->answered >= XH_PACED_LEAST;
+    l->gap_ns = helps ? each + each / 8 : 0;
+    l->counted_ns = now;
+    l->answered = 0;
+}
+
 void xh_limits_look(struct xh_limits *l, uint64_t now)
 {
+    if (l->counted_ns && now - l->counted_ns >= XH_WIDEN_NS)
+        l->gap_ns = l->counted_ns = 0;
     for (; l->connections && now - l->refused_ns >= XH_WIDEN_NS; l->refused_ns += XH_WIDEN_NS)
         l->connections = l->connections > CONNECTIONS_FEW ? 0 : l->connections * XH_WIDEN_TIMES;
     if (l->changed_ns == 0 || now - l->changed_ns < XH_WIDEN_NS)

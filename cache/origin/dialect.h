@@ -108,6 +108,9 @@ struct xh_limits {
     uint64_t worked_ns;      /* when that was asked */
     unsigned connections;    /* most requests, or connections, that it serves at once; 0: no such limit is known */
     uint64_t refused_ns;     /* when it last refused another one, or that was widened */
+    uint64_t gap_ns;         /* least time from one request to the next; 0: no such limit is known */
+    uint64_t counted_ns;     /* since when |answered| counts; 0: it does not */
+    unsigned answered;
 };
 
 /* A narrowed limit is widened after so long, to four times as much: one refused request a minute at a server that is as
@@ -128,6 +131,17 @@ void xh_limits_halve(struct xh_limits *l, unsigned nranges, size_t header_bytes,
 
 /* The server serves |n| requests, or connections, and has refused another one. */
 void xh_limits_serves(struct xh_limits *l, unsigned n, uint64_t now);
+
+/* The server has answered a request, or refused one, sent at |sent_ns|, while it had no other or brought nothing for
+ * others: it limits how many come in a time. If it answered XH_PACED_LEAST since it was last known to refuse, requests
+ * go out about as often as it answered those. A refusal sooner than that shows that this is of no help. The gap is an
+ * eighth longer at first, and shrinks with each answer, as the limit may be another one by now: so one of 15 requests
+ * is refused. */
+void xh_limits_answers(struct xh_limits *l);
+void xh_limits_refuses(struct xh_limits *l, uint64_t sent_ns, uint64_t now);
+#define XH_PACED_LEAST 4u
+#define XH_GAP_SHRINKS 64u          /* by this part of it */
+#define XH_GAP_MOST_NS 2000000000u  /* a server that answers less often than that: each request has pauses of its own */
 
 /* At most |nranges| are asked for next. */
 void xh_limits_cap(struct xh_limits *l, unsigned nranges, uint64_t now);

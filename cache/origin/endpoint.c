@@ -486,12 +486,18 @@ static void make_way_for_stream(struct xh_endpoint *e, const struct xh_request *
         xh_way_make(e, xh_link_opening_ns(&e->link), most, e->active - most);
 }
 
-void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
+/* Nothing is sent to the server for |ns|. */
+static void leave_alone(struct xh_endpoint *e, uint64_t ns)
 {
-    uint64_t until = xh_now_ns() + ms * 1000000u;
+    uint64_t until = xh_now_ns() + ns;
     count_waiting(e);
     e->held_ns = until > e->held_ns ? until : e->held_ns;
     e->left_ns = until > e->left_ns ? until : e->left_ns;
+}
+
+void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
+{
+    leave_alone(e, ms * 1000000u);
     xh_trace(XH_T_ORIGIN, "hold", "server=%s ms=%" PRIu64, e->server, ms);
 }
 
@@ -556,6 +562,10 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         bind(e, r, t);
         if (is_stream(r))
             make_way_for_stream(e, r);
+        if (e->limits.gap_ns) {
+            leave_alone(e, e->limits.gap_ns);
+            return;
+        }
     }
     if (r && make_way(e, r) < UINT64_MAX)
         xh_engine_wake(xh_engine_thread(0)); /* it looks again when that time has come */

@@ -621,8 +621,13 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     uint64_t after_ms = xh_reply_retry_after_ms(&x->reply);
     if (is_transient(status) || asks_too_often(x))
         v->hold_ms = after_ms;
-    if (limits_readers(x))
+    if (limits_readers(x)) {
         pardon(a, v, a->others);
+        if (!a->others || a->heard_ns <= x->begun_ns) /* however little it has to do at once */
+            xh_limits_refuses(&v->limits, x->sent_ns, a->now_ns);
+        uint64_t gap_ms = v->limits.counted_ns == a->now_ns ? v->limits.gap_ns / 1000000u : 0;
+        v->hold_ms = gap_ms > v->hold_ms ? gap_ms : v->hold_ms;
+    }
     if (x->url->region && xh_verdict_s3(a, v))
         return v->next;
     if (xh_reply_redirects(&x->reply))
@@ -815,6 +820,8 @@ enum xh_next xh_verdict(const struct xh_attempt *a, struct xh_verdict *v)
     if (a->x->fresh >= XH_PROGRESS_BYTES) /* long requests may outlive many redirects */
         v->tries.returns = 0;
     v->next = judge(a, v);
+    if (v->served)
+        xh_limits_answers(&v->limits);
     if (v->to)
         v->next = follow(a, v);
     see_session(a, v);

@@ -381,9 +381,9 @@ def replaced_meanwhile():
             if made is names:
                 os.rename(f"{DATA}/{name}.part", f"{DATA}/{name}")
     urls = [f"{URL.rsplit('/', 1)[0]}/{name}" for name in names]
-    with subprocess.Popen([sys.executable, "-c", REPLACED_MEANWHILE, urls[0], os.environ["CACERT"], *urls[1:]], text=True,
-                          env={**os.environ, "XHDF5_LOG": "read"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE) as child:
+    words = [sys.executable, "-c", REPLACED_MEANWHILE, urls[0], os.environ["CACERT"], *urls[1:]]
+    with subprocess.Popen(words, text=True, env={**os.environ, "XHDF5_LOG": "read"}, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         began = float(child.stdout.readline())
         for _ in names:
             assert any(" open url=" in line for line in child.stderr)

@@ -312,6 +312,24 @@ Test(endpoint, a_limit_is_widened_though_nothing_more_is_queued, .init = fresh)
     cr_expect_gt(e->active, 2, "%u", e->active);
 }
 
+Test(endpoint, what_a_server_answers_so_often_goes_out_one_by_one, .init = fresh)
+{
+    struct load *l[3];
+    for (int i = 0; i < 3; i++)
+        l[i] = ask(0);
+    e->limits.gap_ns = 100 * MS;
+    for (int i = 0; i < 3; i++) {
+        start();
+        xh_endpoint_dispatch(e);
+        start();
+        cr_expect_eq(e->active, (unsigned)i + 1);
+        cr_expect_eq(xh_endpoints_look(now), 100 * MS);
+        now += 100 * MS;
+        xh_endpoints_look(now);
+    }
+    cr_expect_eq(l[2]->r.state, XH_REQ_RUNNING);
+}
+
 Test(endpoint, a_client_with_connections_of_its_own_is_told_and_tells, .init = fresh)
 {
     struct load *l = ask(0);

@@ -1111,3 +1111,86 @@ Test(verdict, cas_that_were_read_before_may_be_readable_again, .init = fresh, .f
     no_cas = a.stranger = 1;
     cr_expect_eq(judge(XH_NET_UNTRUSTED), XH_NEXT_FAIL, "nothing says that they ever were");
 }
+
+/* What a reader sees of a server that lets |rate| requests a second through, and |burst| more at once (nginx's
+ * limit_req with nodelay), when it sends one after another, |n| in all: how many are refused, and the seconds that it
+ * takes. */
+static unsigned limited(unsigned rate, unsigned burst, unsigned n, double *seconds)
+{
+    const uint64_t trip = 2000000;
+    uint64_t begun = now, each = SECOND / rate, sent = 0;
+    double excess = 0;
+    unsigned refused = 0;
+    for (uint64_t last = now; n;) {
+        if (now < sent + a.limits.gap_ns)
+            now = sent + a.limits.gap_ns;
+        double left = excess - (double)(now - last) / (double)each;
+        int taken = (left > 0 ? left : 0) + 1 <= burst + 1;
+        excess = taken ? (left > 0 ? left : 0) + 1 : excess;
+        last = taken ? now : last;
+        sent = now;
+        now += trip - SECOND; /* ask() adds a second, and it is sent then */
+        if (taken) {
+            bring(1);
+            a.heard_ns = now;
+            a.tries = (struct xh_tries){0};
+            n--;
+        } else {
+            refused++;
+            cr_assert_eq(answer(1, "HTTP/1.1 503 Busy\n\n"), XH_NEXT_LATER);
+            now += (v.delay_ms > v.hold_ms ? v.delay_ms : v.hold_ms) * 1000000u;
+        }
+    }
+    *seconds = (double)(now - begun) / 1e9;
+    return refused;
+}
+
+Test(verdict, a_server_that_limits_its_readers_is_asked_as_often_as_it_answers, .init = fresh, .fini = over)
+{
+    static const unsigned rates[] = {2, 10, 50}, bursts[] = {5, 20};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t j = 0; j < 2; j++) {
+            fresh();
+            double seconds, least = (500.0 - bursts[j]) / rates[i];
+            unsigned refused = limited(rates[i], bursts[j], 500, &seconds);
+            cr_expect_leq(refused, 60, "%u a second, %u at once: %u refused", rates[i], bursts[j], refused);
+            cr_expect_leq(seconds, 1.03 * least + 1, "%u, %u: %.1f s of %.1f", rates[i], bursts[j], seconds, least);
+        }
+    for (size_t i = 0; i < 3; i++) { /* none at once: a gap is refused as soon as it is a little too short */
+        fresh();
+        double seconds;
+        unsigned refused = limited(rates[i], 0, 500, &seconds);
+        cr_expect_leq(refused, 1500, "%u a second: %u refused", rates[i], refused);
+        cr_expect_leq(seconds, 1.6 * 500.0 / rates[i] + 1, "%u a second: %.1f s", rates[i], seconds);
+    }
+}
+
+Test(verdict, a_server_that_refuses_at_random_or_for_a_time_is_not_asked_less_often, .init = fresh, .fini = over)
+{
+    for (unsigned n = 0; n < 300; n++) { /* one machine of three behind a name is broken */
+        now -= SECOND - 20000000;
+        rand() % 3 ? (void)bring(1) : (void)answer(1, "HTTP/1.1 503 Busy\n\n");
+        a.heard_ns = now;
+        cr_assert_lt(v.limits.gap_ns, 100000000, "%u", n);
+    }
+    fresh();
+    bring(1);
+    for (unsigned n = 0; n < 4; n++)
+        answer(1, "HTTP/1.1 503 Busy\n\n");
+    for (unsigned n = 0; n < 100; n++)
+        bring(1);
+    a.tries = (struct xh_tries){0};
+    answer(1, "HTTP/1.1 503 Busy\n\n");
+    struct xh_limits l = v.limits;
+    xh_limits_look(&l, now + XH_WIDEN_NS);
+    cr_expect_eq(l.gap_ns, 0, "it is forgotten after a minute");
+    fresh();
+    a.others = 1;
+    for (unsigned n = 0; n < 100; n++) {
+        bring(1);
+        a.tries = (struct xh_tries){0};
+        a.heard_ns = now;
+        answer(1, "HTTP/1.1 503 Busy\n\n");
+    }
+    cr_expect_eq(v.limits.gap_ns, 0, "it serves no more at once: that is another limit");
+}
