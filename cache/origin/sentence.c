@@ -8,6 +8,7 @@
 
 #include "base/letters.h"
 #include "login.h"
+#include "tls_advice.h"
 
 #define TITLE_BYTES      81u /* of a page, in an error */
 #define TITLE_WORD_BYTES 20u /* a server that repeats the token must not make us show it */
@@ -375,6 +376,11 @@ int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_er
                            "one, name its PEM file with XHDF5_CA_BUNDLE",
                            said, a->trust_note);
     case XH_NET_HANDSHAKE:
+        if (!xh_tls_is_spoken(said) && (x->proxy || !a->stranger))
+            return xh_sentence(a, err, XH_E_TLS, 0,
+                               "no TLS session with the server (%s). Something on the way answers in its place%s%.200s: "
+                               "a network that wants a login by a browser does so",
+                               said, x->proxy ? ", the proxy " : "", x->proxy ? x->proxy->text : "");
         if (advice)
             return xh_sentence(a, err, XH_E_TLS, 0, "no TLS session with the server (%s). %s", said, advice);
         return xh_sentence(a, err, XH_E_TLS, 0, "no TLS session with the server (%s)%s%.200s", said,

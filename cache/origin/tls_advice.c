@@ -7,15 +7,22 @@
 
 #include "base/letters.h"
 
-const char *xh_tls_advice(const char *said, long long now_s, char out[XH_TLS_ADVICE_BYTES])
+int xh_tls_is_spoken(const char *said)
 {
     static const char *const plain[] = {"wrong version number", "packet length too long", "http request",
                                         "unknown protocol", "record layer failure"};
-    int over = strstr(said, "expired") != NULL;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strstr(said, plain[i]))
-            return "This port speaks no TLS: write the port of its https, or http:// if what comes may be read and "
-                   "changed on its way (no token is sent then)";
+            return 0;
+    return 1;
+}
+
+const char *xh_tls_advice(const char *said, long long now_s, char out[XH_TLS_ADVICE_BYTES])
+{
+    int over = strstr(said, "expired") != NULL;
+    if (!xh_tls_is_spoken(said))
+        return "This port speaks no TLS: write the port of its https, or http:// if what comes may be read and "
+               "changed on its way (no token is sent then)";
     if (over || strstr(said, "not yet valid")) {
         char date[32] = "?";
         time_t now = (time_t)now_s;

@@ -13,4 +13,7 @@ const char *xh_tls_advice(const char *said, long long now_s, char out[XH_TLS_ADV
  * Java's servers. */
 int xh_tls_is_wanted(const char *said);
 
+/* 0 when |said|, libcurl's word on a handshake that failed, means that what answered was no TLS. */
+int xh_tls_is_spoken(const char *said);
+
 #endif

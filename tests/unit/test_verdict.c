@@ -90,11 +90,14 @@ static int came(size_t end)
     return 1;
 }
 
+static const char *net_said = ""; /* libcurl's word on what failed */
+
 /* Judges |x|; the next attempt goes by what was learnt. */
 static enum xh_next judge(enum xh_net net)
 {
     xh_url_unref(v.to);
     out = (struct xh_outcome){.net = net, .no_cas = no_cas, .opened = x.opened};
+    snprintf(out.text, sizeof out.text, "%s", net_said);
     a.now_ns = now;
     a.dice = (uint32_t)rand();
     a.asked_came = came(x.asked_end);
@@ -946,6 +949,31 @@ Test(verdict, a_network_that_fails_is_tried_again_as_often_as_it_pays, .init = f
     ask(1, first, "");
     cr_expect_eq(judge(XH_NET_TURN), XH_NEXT_LATER);
     cr_expect_eq(v.tries.failures, 0, "to wait for a proxy's word is no failure");
+}
+
+/* A captive portal, or a proxy that answers CONNECT with a page. */
+Test(verdict, what_answers_without_tls_where_there_was_tls_may_be_gone_again, .init = fresh, .fini = over)
+{
+    net_said = "TLS connect error: error:0A00010B:SSL routines::wrong version number";
+    a.opened = 1;
+    for (unsigned n = 0; n <= 5; n++) {
+        ask(1, first, "");
+        cr_expect_eq(judge(XH_NET_HANDSHAKE), n < 5 ? XH_NEXT_LATER : XH_NEXT_FAIL, "%u", n);
+        now += 10 * SECOND; /* beyond stall_timeout_ms in the end */
+    }
+    cr_expect(strstr(v.err.text, "on the way"), "%s", v.err.text);
+    fresh();
+    a.stranger = 1;
+    a.opened = 0;
+    ask(1, first, "");
+    cr_expect_eq(judge(XH_NET_HANDSHAKE), XH_NEXT_FAIL);
+    cr_expect(strstr(v.err.text, "speaks no TLS"), "%s", v.err.text);
+    fresh();
+    a.opened = 1;
+    net_said = "sslv3 alert certificate expired";
+    ask(1, first, "");
+    cr_expect_eq(judge(XH_NET_HANDSHAKE), XH_NEXT_FAIL);
+    net_said = "";
 }
 
 static unsigned tries_of(enum xh_net net, unsigned opened, int hears)
