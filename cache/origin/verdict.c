@@ -722,7 +722,7 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
     xh_sentence_net(a, advice, &v->err);
     switch (a->out->net) {
     case XH_NET_NAME: return later(a, v, few, 0);
-    case XH_NET_HANDSHAKE: /* a server that spoke TLS before does so again, once what stands before it lets us through */
+    case XH_NET_HANDSHAKE: /* a server that spoke TLS does so again, once what stands before it lets us through */
         return advice && (a->stranger || xh_tls_is_spoken(a->out->text)) ? XH_NEXT_FAIL : later(a, v, few, 0);
     case XH_NET_UNTRUSTED:
         /* CAs that were read before: the process has too many files open, or their file is being replaced. */
