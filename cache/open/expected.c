@@ -239,6 +239,7 @@ static int same_options(const struct xh_options *a, const struct xh_options *b)
 static uint64_t fresh_ns(const struct expected *e)
 {
     uint64_t ns = XH_FRESH_TIMES * (e->opened_ns - e->asked_ns);
+    ns = ns > XH_FRESH_LEAST_NS ? ns : XH_FRESH_LEAST_NS;
     return ns < STALE_NS ? ns : STALE_NS;
 }
 

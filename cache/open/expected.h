@@ -19,6 +19,8 @@
 struct xh_file;
 
 #define XH_FRESH_TIMES 8u
+/* But not before: so soon nothing that replaced a file can have told the program of it. */
+#define XH_FRESH_LEAST_NS UINT64_C(50000000)
 
 /* How files are opened and closed: as xh_cache_open and xh_cache_close. |is_current| asks the origin whether it still
  * has the version that was opened. */

@@ -378,7 +378,7 @@ int xh_sentence_net(const struct xh_attempt *a, const char *advice, struct xh_er
     case XH_NET_HANDSHAKE:
         if (!xh_tls_is_spoken(said) && (x->proxy || !a->stranger))
             return xh_sentence(a, err, XH_E_TLS, 0,
-                               "no TLS session with the server (%s). Something on the way answers in its place%s%.200s. "
+                               "no TLS session with the server (%s). Something on the way answers for it%s%.200s. "
                                "A network that wants a login by a browser does so",
                                said, x->proxy ? ", the proxy " : "", x->proxy ? x->proxy->text : "");
         if (advice)

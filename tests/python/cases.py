@@ -389,7 +389,7 @@ def replaced_meanwhile():
             assert any(" open url=" in line for line in child.stderr)
         for name in new:
             os.rename(f"{DATA}/{name}.part", f"{DATA}/{name}")
-        old = time.monotonic() + 9 * (time.monotonic() - began)
+        old = time.monotonic() + max(0.1, 9 * (time.monotonic() - began))
         while time.monotonic() < old:   # their age is what counts
             time.sleep(0.05)
         out, err = child.communicate("they are replaced\n", timeout=120)
