@@ -368,7 +368,7 @@ for url in (url, *sys.argv[3:]):
 
 
 def replaced_meanwhile():
-    """An opening that was announced takes what is there now, if the announcement is older than eight such openings."""
+    """An opening that was announced takes what is there now, if that is older than five seconds and eight openings."""
     import h5py
     import numpy as np
     names = [f"replaced-{os.getpid()}-{i}.h5" for i in range(4)]
@@ -389,7 +389,7 @@ def replaced_meanwhile():
             assert any(" open url=" in line for line in child.stderr)
         for name in new:
             os.rename(f"{DATA}/{name}.part", f"{DATA}/{name}")
-        old = time.monotonic() + max(0.1, 9 * (time.monotonic() - began))
+        old = time.monotonic() + max(6, 9 * (time.monotonic() - began))
         while time.monotonic() < old:   # their age is what counts
             time.sleep(0.05)
         out, err = child.communicate("they are replaced\n", timeout=120)
