@@ -93,18 +93,12 @@ static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t most,
     uint64_t end = p->last.off + p->last.len;
     uint64_t to = window > p->end - end ? p->end : end + window;
     uint64_t used = most < 8 * REFILL_BYTES ? xh_min64(window / 4 * 3, REFILL_BYTES) : window / 8;
-    if (p->turn && window >= most && most < 2 * p->last.len) {
+    if (p->takes_turns && window >= most && most < 2 * p->last.len) {
         /* Less than a read ahead is worth nothing: its reader waits a round trip all the same. So a whole one is asked
          * for; where the room is too small for one of each file, some files have theirs, and the others wait. */
         to = xh_min64(end + p->last.len, p->end);
         used = 0;
         window = p->last.len;
-    } else if (p->turn && window >= most && most > XH_PREDICT_TURNS) {
-        /* It asks in its own turn: if all asked at once, the link would stand idle until they ask again. */
-        uint64_t step = most / 2, shift = (p->turn - 1) * (step / XH_PREDICT_TURNS), far = end + window;
-        far = far < shift ? 0 : (far - shift) / step * step + shift;
-        to = xh_min64(far, p->end);
-        used = 0;
     }
     if (to <= p->ahead || (to < p->end && p->ahead - end > window - used))
         return 0;

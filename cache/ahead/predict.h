@@ -12,7 +12,6 @@
 #include "base/extent.h"
 
 #define XH_PREDICT_RANGES 64 /* most that one read proposes */
-#define XH_PREDICT_TURNS 16u /* runs that take turns ask one after another, in so many steps */
 
 /* How the last reads follow each other. A read that fits none begins anew with NONE; any other
  * change, from SEQ to STRIDE when the distance was seen twice, keeps what the run has earned. */
@@ -28,7 +27,7 @@ struct xh_predict_seq {
     uint64_t ahead;       /* UP: end of what was proposed; STRIDE: reads proposed after |last| */
     uint64_t window;      /* how far ahead the last read let it look */
     uint64_t end;         /* nothing beyond is expected */
-    unsigned turn;        /* the caller's: 1 to XH_PREDICT_TURNS: one of several runs that take turns; 0: it is alone */
+    int takes_turns;      /* the caller's: it is one of several runs that are read in turns */
     unsigned doubt;       /* grows with runs that ended, shrinks with reads that were foreseen */
 };
 

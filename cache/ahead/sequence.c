@@ -124,7 +124,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     uint64_t window = xh_guess_window(f);
     if (f->opened_jointly)
         window = xh_policy_joint_window(window, p->bytes, whole.len && xh_file_shared(f) ? r.len : 0);
-    p->turn = xh_siblings_turn(f);
+    p->takes_turns = xh_siblings_width(f) > 1;
     size_t k = xh_predict_seq(p, r, whole, window, f->size, want);
     xh_schedule_trace("ahead", want, k);
     if (k && p->kind == XH_RUN_STRIDE && xh_policy_leaves(p->step, r.len, XH_PREDICT_RANGES * r.len))

@@ -308,11 +308,6 @@ unsigned xh_siblings_width(const struct xh_file *f)
     return width ? width : 1;
 }
 
-unsigned xh_siblings_turn(const struct xh_file *f)
-{
-    return xh_siblings_width(f) > 1 ? 1 + (unsigned)(f->sibling->number % XH_PREDICT_TURNS) : 0;
-}
-
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_range r[XH_SIBLING_RANGES];

@@ -50,9 +50,6 @@ void xh_siblings_forget(struct xh_file *f);
 /* Returns how many open files of |family| the program asked for, and read nothing of yet. */
 unsigned xh_siblings_awaited(uint64_t family);
 
-/* Returns |f|'s place among the files that are read in turns, for xh_predict_seq.turn; 0: they are not. */
-unsigned xh_siblings_turn(const struct xh_file *f);
-
 /* 1 when |f| has a family. */
 int xh_siblings_has(const struct xh_file *f);
 

@@ -106,36 +106,11 @@ Test(predict, where_many_share_the_room_what_is_asked_for_is_large_all_the_same)
     free(m.at);
 }
 
-Test(predict, runs_that_take_turns_ask_one_after_another)
-{
-    struct model m[XH_PREDICT_TURNS] = {0};
-    uint64_t foreseen = 0;
-    size_t most = 0;
-    for (uint64_t i = 0; i < 64; i++) {
-        size_t asks = 0;
-        for (unsigned t = 0; t < XH_PREDICT_TURNS; t++) {
-            struct xh_range r = {i * MIB, MIB};
-            size_t before = m[t].n;
-            m[t].p.turn = t + 1;
-            foreseen += had(&m[t], r) == MIB;
-            reads(&m[t], r, 8 * MIB, 64 * MIB);
-            asks += m[t].n - before;
-        }
-        most = i > 8 && asks > most ? asks : most;
-    }
-    cr_assert_geq(foreseen, 60 * XH_PREDICT_TURNS);
-    cr_assert_leq(most, XH_PREDICT_TURNS / 2, "%zu at once", most);
-    for (unsigned t = 0; t < XH_PREDICT_TURNS; t++) {
-        cr_assert_leq(m[t].n, 64 / 4 + 4, "%zu requests", m[t].n);
-        free(m[t].at);
-    }
-}
-
 Test(predict, of_a_run_that_takes_turns_a_whole_read_is_asked_for_however_small_its_share)
 {
     static const uint64_t shares[] = {MIB / 4, MIB / 2, MIB, MIB + MIB / 2, 2 * MIB - 1};
     for (size_t k = 0; k < sizeof shares / sizeof *shares; k++) {
-        struct xh_predict_seq p = {.turn = 3};
+        struct xh_predict_seq p = {.takes_turns = 1};
         struct xh_range out[XH_PREDICT_RANGES];
         for (uint64_t i = 0; i < 16; i++) {
             struct xh_range r = {i * MIB, MIB};
