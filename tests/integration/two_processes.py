@@ -116,7 +116,8 @@ def main():
                 make(f"{data}/chunks.h5", "images", "--n", "12", "--side", "1024", "--chunked", "none",
                      "--chunk-rows", "128")
                 harness.age(data)
-                together(2, 3 * size, GATE + READ_ALL, subprocess.PIPE, "chunks", shadow_budget_bytes="8M")
+                # 6 to 8 times before that was mended; 3.7 where one was kept from the processor for long
+                together(2, 5 * size, GATE + READ_ALL, subprocess.PIPE, "chunks", shadow_budget_bytes="8M")
             with tap.claim("one that comes when another has read a part, and fetched more ahead for itself alone, gets "
                            "what that one has"), harness.shadow_dir() as fresh:
                 before = server.requests()[1]

@@ -73,6 +73,7 @@ int __real_clock_gettime(clockid_t id, struct timespec *out);
 time_t __real_time(time_t *out);
 ssize_t __real_getrandom(void *buf, size_t len, unsigned flags);
 long __real_syscall(long n, long a, long b, long c, long d, long e, long f);
+uint64_t __real_xh_memory_part(uint64_t has, uint64_t most);
 
 int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*run)(void *), void *arg);
 int __wrap_pthread_join(pthread_t t, void **out);
@@ -88,6 +89,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *out);
 time_t __wrap_time(time_t *out);
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags);
 long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f);
+uint64_t __wrap_xh_memory_part(uint64_t has, uint64_t most);
 
 /* ---- dice: splitmix64 */
 
@@ -437,6 +439,12 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags)
     for (size_t i = 0; i < len; i++)
         ((uint8_t *)buf)[i] = (uint8_t)roll(&w.driver);
     return (ssize_t)len;
+}
+
+/* What memory the machine has that simulates is no part of the world. */
+uint64_t __wrap_xh_memory_part(uint64_t has, uint64_t most)
+{
+    return w.on ? most : __real_xh_memory_part(has, most);
 }
 
 /* Futexes alone; the time of a wait counts from now. */
