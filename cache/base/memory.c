@@ -42,12 +42,13 @@ static uint64_t mem_available(void)
 
 /* The files of a control group with its memory, for versions 1 and 2. */
 struct group_files {
-    const char *mounts[2], *limit, *usage, *reclaimable; /* |reclaimable| is a line of memory.stat */
+    const char *mounts[2], *limit, *usage, *reclaimable[2]; /* |reclaimable| are lines of memory.stat */
 };
 static const struct group_files versions[2] = {
     {{"/sys/fs/cgroup/memory", "/sys/fs/cgroup"},
-     "memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file "},
-    {{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "memory.max", "memory.current", "\ninactive_file "}};
+     "memory.limit_in_bytes", "memory.usage_in_bytes", {"\ntotal_inactive_file ", "\ntotal_active_file "}},
+    {{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}, "memory.max", "memory.current",
+     {"\ninactive_file ", "\nactive_file "}}};
 
 /* Returns the number in |dir|/|file|, or the one behind |line| in it; |none| where there is no number ("max"). */
 static uint64_t number(const char *dir, const char *file, const char *line, uint64_t none)
@@ -68,7 +69,9 @@ static uint64_t left_in(const char *dir, const struct group_files *f)
     uint64_t limit = number(dir, f->limit, NULL, UINT64_MAX);
     if (limit == UINT64_MAX)
         return limit;
-    uint64_t usage = number(dir, f->usage, NULL, 0), cache = number(dir, "memory.stat", f->reclaimable, 0);
+    uint64_t usage = number(dir, f->usage, NULL, 0), cache = 0;
+    for (int i = 0; i < 2; i++)
+        cache += number(dir, "memory.stat", f->reclaimable[i], 0);
     usage -= cache < usage ? cache : usage;
     return usage < limit ? limit - usage : 0;
 }

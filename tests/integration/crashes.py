@@ -476,6 +476,43 @@ def group_that_fills_up(place):
     large.unlink()
 
 
+CACHES = """
+import sys, h5py
+with open(sys.argv[2], "wb+", buffering=0) as f:
+    for _ in range(int(sys.argv[3])):
+        f.write(b"x" * (1 << 20))
+    for _ in range(3):
+        f.seek(0)
+        while f.read(1 << 20):
+            pass
+with h5py.File(sys.argv[1]) as f:
+    for i in range(f["images"].shape[0]):
+        f["images"][i]
+"""
+
+
+def group_full_of_page_cache(place):
+    """What the kernel keeps of local files gives way: as much is fetched ahead as where there is none of it."""
+    large, asked = place.directory / "large.h5", []
+    status, out, err = harness.run([H5PY, "-c", MAKE.replace("24", "96"), large, 3], harness.clean_env())
+    assert status == 0, out + err
+    large.chmod(0o644)
+    harness.age(large)
+    for mib in 0, 220:
+        with harness.shadow_dir() as shadow, control_group(256 * MIB) as group, \
+             tempfile.NamedTemporaryFile(dir="/var/tmp") as local:
+            env = harness.driver_env(place.server, shadow) | {"BEARER_TOKEN_FILE": os.devnull}
+            before = place.server.requests()[0]
+            status, out, err = harness.run([*in_group(group), H5PY, "-c", CACHES, f"{place.server.url}/large.h5",
+                                            local.name, mib], env)
+            assert status == 0, (out, err)
+            asked.append(place.server.requests()[0] - before)
+            for p in shadow.glob("v*/*"):
+                p.unlink()
+    large.unlink()
+    assert asked[1] <= 2 * asked[0] + 4, f"{asked[0]} requests, {asked[1]} where the group was full of page cache"
+
+
 # --- access -----------------------------------------------------------------------------------------
 
 def who_may_not_read_does_not(place):
@@ -549,6 +586,7 @@ def claims(place, liar, sample, rounds):
     yield "a small control group: four readers at once", group, small_group, 4, 256 * MIB, 0, 26 * MIB
     yield "a control group whose member takes most of it", group, small_group, 1, 224 * MIB, 160 * MIB, 15 * MIB
     yield "a program that takes most of its control group behind opening a file", group, group_that_fills_up
+    yield "a control group that is full of page cache", group, group_full_of_page_cache
     yield "who may not read the origin does not read the shadow", "", who_may_not_read_does_not
 
 
