@@ -2,10 +2,10 @@
  * handed over when the program opens the same URL with the same options as the same reader.
  *
  * An opening ahead asks the origin what the program's own would, a moment earlier. When that was longer ago than
- * XH_FRESH_TIMES what it took, the origin is asked again before it is handed over: what the program opens is there now.
- * That costs a program that goes through its files at most an eighth of its time. A failure ahead is forgotten,
- * without a message: the program's own opening then asks again. At most XH_EXPECTED_MOST openings are under way or wait
- * to be handed over.
+ * XH_FRESH_LEAST_NS, and XH_FRESH_TIMES what it took, the origin is asked again before it is handed over: what the
+ * program opens is there now, unless no thread can be had for the question. That costs a program that goes through its
+ * files at most an eighth of its time. A failure ahead is forgotten, without a message: the program's own opening then
+ * asks again. At most XH_EXPECTED_MOST openings are under way or wait to be handed over.
  *
  * Lock: one for the process, a leaf. A fork's child begins without any. Threads: any. */
 #ifndef XH_EXPECTED_H

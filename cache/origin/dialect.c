@@ -235,23 +235,36 @@ void xh_limits_serves(struct xh_limits *l, unsigned n, uint64_t now)
     l->refused_ns = now;
 }
 
-void xh_limits_answers(struct xh_limits *l)
+/* A request has been answered or refused that was wanted since |wanted_ns|: adds the time in which any was. */
+static void count(struct xh_limits *l, uint64_t wanted_ns, uint64_t now)
 {
-    l->answered++;
-    l->gap_ns -= l->gap_ns / XH_GAP_SHRINKS;
+    uint64_t from = wanted_ns > l->heard_ns ? wanted_ns : l->heard_ns;
+    l->wanted_ns += now > from ? now - from : 0;
+    l->heard_ns = now;
 }
 
-void xh_limits_refuses(struct xh_limits *l, uint64_t sent_ns, uint64_t now)
+void xh_limits_answers(struct xh_limits *l, uint64_t wanted_ns, uint64_t now)
+{
+    count(l, wanted_ns, now);
+    l->answered++;
+    l->gap_ns = l->gap_ns < XH_GAP_LEAST_NS ? 0 : l->gap_ns - l->gap_ns / XH_GAP_SHRINKS;
+}
+
+void xh_limits_refuses(struct xh_limits *l, uint64_t wanted_ns, uint64_t sent_ns, uint64_t now)
 {
     if (sent_ns <= l->counted_ns) /* it went out before that was known */
         return;
-    uint64_t each = l->answered ? (now - l->counted_ns) / l->answered : now - l->counted_ns;
-    if (l->counted_ns && each <= XH_GAP_MOST_NS && l->answered < XH_PACED_LEAST && !l->gap_ns)
+    count(l, wanted_ns, now);
+    l->refused += l->counted_ns != 0;
+    uint64_t took = l->gap_ns ? now - l->counted_ns : l->wanted_ns, each = l->answered ? took / l->answered : took;
+    uint64_t gap = each + each / 8, most = l->gap_ns ? 2 * l->gap_ns : gap;
+    int often = l->counted_ns && each <= XH_GAP_MOST_NS && (l->gap_ns || l->answered <= XH_PACED_TIMES * l->refused);
+    int enough = l->answered >= XH_PACED_LEAST && (l->gap_ns || l->refused >= XH_PACED_LEAST);
+    if (often && !enough && !l->gap_ns)
         return;
-    int helps = l->counted_ns && each <= XH_GAP_MOST_NS && l->answered >= XH_PACED_LEAST;
-    l->gap_ns = helps ? each + each / 8 : 0;
+    l->gap_ns = !often || !enough ? 0 : gap < most ? gap : most;
     l->counted_ns = now;
-    l->answered = 0;
+    l->wanted_ns = l->answered = l->refused = 0;
 }
 
 void xh_limits_look(struct xh_limits *l, uint64_t now)

@@ -109,8 +109,9 @@ struct xh_limits {
     unsigned connections;    /* most requests, or connections, that it serves at once; 0: no such limit is known */
     uint64_t refused_ns;     /* when it last refused another one, or that was widened */
     uint64_t gap_ns;         /* least time from one request to the next; 0: no such limit is known */
-    uint64_t counted_ns;     /* since when |answered| counts; 0: it does not */
-    unsigned answered;
+    uint64_t counted_ns;     /* since when the next three count; 0: they do not */
+    unsigned answered, refused;
+    uint64_t wanted_ns, heard_ns; /* for so long some request was wanted; when the last one was answered or refused */
 };
 
 /* A narrowed limit is widened after so long, to four times as much: one refused request a minute at a server that is as
@@ -132,15 +133,18 @@ void xh_limits_halve(struct xh_limits *l, unsigned nranges, size_t header_bytes,
 /* The server serves |n| requests, or connections, and has refused another one. */
 void xh_limits_serves(struct xh_limits *l, unsigned n, uint64_t now);
 
-/* The server has answered a request, or refused one, sent at |sent_ns|, while it had no other or brought nothing for
- * others: it limits how many come in a time. If it answered XH_PACED_LEAST since it was last known to refuse, requests
- * go out about as often as it answered those. A refusal sooner than that shows that this is of no help. The gap is an
- * eighth longer at first, and shrinks with each answer, as the limit may be another one by now: so one of 15 requests
- * is refused. */
-void xh_limits_answers(struct xh_limits *l);
-void xh_limits_refuses(struct xh_limits *l, uint64_t sent_ns, uint64_t now);
-#define XH_PACED_LEAST 4u
+/* The server has answered a request that was wanted since |wanted_ns|; or refused one, sent at |sent_ns|, while it had
+ * no other or brought nothing for others. If it refused one of five for a while, it limits how many come in a time:
+ * requests go out about as often as it answered these while any was wanted. A refusal now and then is a bad moment. The
+ * gap is an eighth longer at first, and shrinks with each answer, as the limit may be another one by now: so one of 15
+ * requests is refused. With that one it is as long as each answer took since, at most twice what it was, as the reader
+ * may have had nothing to ask for. Fewer than XH_PACED_LEAST answers since show that it is of no help. */
+void xh_limits_answers(struct xh_limits *l, uint64_t wanted_ns, uint64_t now);
+void xh_limits_refuses(struct xh_limits *l, uint64_t wanted_ns, uint64_t sent_ns, uint64_t now);
+#define XH_PACED_LEAST 4u           /* answers, and refusals */
+#define XH_PACED_TIMES 4u           /* answers for each refusal: 50 a second, in a first pause of 0.1 s at most */
 #define XH_GAP_SHRINKS 64u          /* by this part of it */
+#define XH_GAP_LEAST_NS 1000000u    /* pauses are in milliseconds, and a gap sends requests one by one */
 #define XH_GAP_MOST_NS 2000000000u  /* a server that answers less often than that: each request has pauses of its own */
 
 /* At most |nranges| are asked for next. */

@@ -372,6 +372,12 @@ static int asks_too_often(const struct xh_exchange *x)
     return x->reply.status == 403 && x->reply.retry_after_s >= 0;
 }
 
+/* When |a|'s request went out, or, if it was refused before, about when that was. */
+static uint64_t wanted_since(const struct xh_attempt *a)
+{
+    return a->tries.refused_since_ns ? a->tries.refused_since_ns : a->x->sent_ns;
+}
+
 /* So are these statuses no word on the file. */
 static int limits_readers(const struct xh_exchange *x)
 {
@@ -624,7 +630,7 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     if (limits_readers(x)) {
         pardon(a, v, a->others);
         if (!a->others || a->heard_ns <= x->begun_ns) /* however little it has to do at once */
-            xh_limits_refuses(&v->limits, x->sent_ns, a->now_ns);
+            xh_limits_refuses(&v->limits, wanted_since(a), x->sent_ns, a->now_ns);
         uint64_t gap_ms = v->limits.counted_ns == a->now_ns ? v->limits.gap_ns / 1000000u : 0;
         v->hold_ms = gap_ms > v->hold_ms ? gap_ms : v->hold_ms;
     }
@@ -822,7 +828,7 @@ enum xh_next xh_verdict(const struct xh_attempt *a, struct xh_verdict *v)
         v->tries.returns = 0;
     v->next = judge(a, v);
     if (v->served)
-        xh_limits_answers(&v->limits);
+        xh_limits_answers(&v->limits, wanted_since(a), a->now_ns);
     if (v->to)
         v->next = follow(a, v);
     see_session(a, v);

@@ -1212,6 +1212,25 @@ Test(verdict, a_server_that_refuses_at_random_or_for_a_time_is_not_asked_less_of
     struct xh_limits l = v.limits;
     xh_limits_look(&l, now + XH_WIDEN_NS);
     cr_expect_eq(l.gap_ns, 0, "it is forgotten after a minute");
+    for (unsigned answers = 4; answers <= 16; answers += 4) { /* a bad moment now and then, and its reader is idle */
+        fresh();
+        for (unsigned k = 0; k < 5; k++) {
+            answer(1, "HTTP/1.1 503 Busy\n\n");
+            for (unsigned n = 0; n < answers; n++) {
+                now -= SECOND - 10000000;
+                bring(1);
+            }
+            a.tries = (struct xh_tries){0};
+            now += 6 * SECOND;
+            cr_expect_leq(v.limits.gap_ns, answers > 4 ? 0 : 11250000, "%u answers, the refusal %u: %llu", answers, k,
+                          (unsigned long long)v.limits.gap_ns); /* at most as long as each took, 10 ms */
+        }
+    }
+    fresh();
+    v.limits = a.limits = (struct xh_limits){.gap_ns = 50000000};
+    for (unsigned n = 0; n < 300; n++)
+        bring(1);
+    cr_expect_eq(v.limits.gap_ns, 0, "nothing is left of a gap in the end");
     fresh();
     a.others = 1;
     for (unsigned n = 0; n < 100; n++) {
