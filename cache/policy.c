@@ -82,8 +82,11 @@ int xh_policy_passes_told(const struct xh_announced *t)
 
 int xh_policy_keeps_told(const struct xh_keeping *k, const struct xh_announced *t)
 {
-    return t->run < XH_STREAM_LEAST_BYTES || told_again(t) ||
-           (k->streamed < k->stream_bytes && !xh_policy_streams(k, t->run));
+    uint64_t run = t->run;
+    for (size_t i = 0; i < t->n && t->n > 1; i++)
+        run = xh_max64(run, t->r[i].len);
+    return run < XH_STREAM_LEAST_BYTES || told_again(t) ||
+           (k->streamed < k->stream_bytes && !xh_policy_streams(k, run));
 }
 
 /* ---- when a stream begins */

@@ -55,7 +55,7 @@ size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *
 struct xh_announced {
     const struct xh_range *r;
     size_t n;
-    uint64_t run;   /* of one range: how long it is with what comes later; else 0 */
+    uint64_t run;   /* of one range: how much is left of it, with what comes later; of several 0 */
     uint64_t bytes; /* with all that comes later */
     uint64_t room;  /* that what is ahead may take in the shadow */
     uint64_t readahead_bytes; /* the option */
@@ -67,9 +67,9 @@ struct xh_announced {
  * room elsewhere, and they do not fit. */
 int xh_policy_passes_told(const struct xh_announced *t);
 
-/* Returns 1 when all of them are kept, else xh_policy_keeps_ahead decides. Several are most likely chunks: HDF5 reads a
- * chunk anew for each sample in it, unless its chunk cache still has it. One is kept that is shorter than any stream,
- * or was read before; else as a run that was foreseen. */
+/* Returns 1 when all of them are kept, else xh_policy_keeps_ahead decides. They are kept if each is shorter than any
+ * stream, as chunks mostly are, which HDF5 reads anew for each sample in one, unless its chunk cache still has it; or
+ * if they were read before; else as a run that was foreseen, of the longest one's length. */
 int xh_policy_keeps_told(const struct xh_keeping *k, const struct xh_announced *t);
 
 /* ---- when a stream begins --------------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ struct xh_proposal {
     size_t n;
     int told; /* how sure: 1: the program said it; 0: a guess */
     /* Of what was told. */
-    uint64_t told_run;   /* of one range: how long it is with what comes later */
+    uint64_t told_run;   /* of one range: how much is left of it */
     uint64_t told_bytes; /* with all that comes later */
     /* Of a run alone: |r| is one range of it. */
     uint64_t run_end; /* the run is expected to go on up to here, in order */

@@ -162,6 +162,19 @@ Test(policy, a_contiguous_run_that_was_told_of_is_kept_as_one_that_was_foreseen)
     }
 }
 
+Test(policy, of_several_long_ranges_that_were_told_of_no_more_is_kept_than_of_one)
+{
+    static const struct xh_range r[] = {{0, MIB}, {64 * MIB, 40 * MIB}, {128 * MIB, 16 * MIB - 1}};
+    const struct xh_keeping k = {.streamed = 32 * MIB, .stream_bytes = 32 * MIB}, first = {.stream_bytes = 32 * MIB};
+    struct xh_announced t = {.r = r, .n = 3, .room = 128 * MIB, .readahead_bytes = 128 * MIB, .empty = 10240};
+    cr_assert_not(xh_policy_keeps_told(&k, &t));
+    cr_assert(xh_policy_keeps_told(&first, &t));
+    t.again = 5121;
+    cr_assert(xh_policy_keeps_told(&k, &t), "they were read before");
+    t = (struct xh_announced){.r = r + 2, .n = 1, .run = 16 * MIB - 1, .room = 128 * MIB, .empty = 4096};
+    cr_assert(xh_policy_keeps_told(&k, &t));
+}
+
 Test(policy, short_pieces_that_were_told_of_come_to_the_byte_once)
 {
     static const struct xh_range r[] = {{0, 10000}, {MIB, 10000}};
