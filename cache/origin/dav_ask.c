@@ -243,15 +243,15 @@ static void perform(struct xh_dav *d, const struct xh_dav_asked *a, const struct
 
 int xh_dav_wait(struct xh_dav *d, const struct xh_url *to, struct xh_err *err)
 {
-    for (;;) {
+    for (uint64_t turn_ns = 0;;) {
         int rc = xh_loop_enter(&d->o, err);
         if (rc)
             return rc;
-        uint64_t held = xh_endpoint_held_ns(to->server);
+        uint64_t wait = xh_endpoint_turn_ns(to->server, &turn_ns);
         xh_engine_unlock();
-        if (!held)
+        if (!wait)
             return 0;
-        xh_pause_ns(held < XH_INTERRUPT_LOOK_NS ? held : XH_INTERRUPT_LOOK_NS); /* at exit nothing waits for longer */
+        xh_pause_ns(xh_min64(wait, XH_INTERRUPT_LOOK_NS)); /* at exit nothing waits for longer */
     }
 }
 

@@ -68,7 +68,8 @@ int xh_dav_lines(const struct xh_dav *d, const struct xh_dav_asked *a, const str
 /* A client for |d|, which asks by itself or, |silent|, only connects; NULL with |err| set. */
 struct xh_client *xh_dav_client(struct xh_dav *d, int silent, struct xh_err *err);
 
-/* Waits until |to|'s server need not be left alone any more. Returns 0, or XH_E_SYS: the process is exiting. Blocks. */
+/* Waits until |to|'s server need not be left alone any more, and for |d|'s turn where requests go out one by one.
+ * Returns 0, or XH_E_SYS: the process is exiting. Blocks. */
 int xh_dav_wait(struct xh_dav *d, const struct xh_url *to, struct xh_err *err);
 
 /* Asks, as often as it may be asked again. Returns 0 with the reply in |d|, or a negative code: see dav.h. Blocks. */

@@ -414,8 +414,10 @@ static struct xh_request *first_urgent(struct xh_ring *ring)
 static struct xh_request *next_request(struct xh_endpoint *e)
 {
     struct xh_request *r;
-    /* Streams that take turns would have the reader of anything else wait for all of them. */
-    if (e->limits.connections && ((r = first_urgent(&e->again)) != NULL || (r = first_urgent(&e->demand)) != NULL))
+    /* Streams that take turns would have the reader of anything else wait for all of them; so would what is refused and
+     * sent again, guesses mostly, where requests go out one by one. */
+    if ((e->limits.connections || e->limits.gap_ns) &&
+        ((r = first_urgent(&e->again)) != NULL || (r = first_urgent(&e->demand)) != NULL))
         return r;
     if ((r = first_of(&e->again)) != NULL || (r = first_demand(e)) != NULL)
         return r;
@@ -486,24 +488,38 @@ static void make_way_for_stream(struct xh_endpoint *e, const struct xh_request *
         xh_way_make(e, xh_link_opening_ns(&e->link), most, e->active - most);
 }
 
-/* Nothing is sent to the server for |ns|. */
-static void leave_alone(struct xh_endpoint *e, uint64_t ns)
+/* Something may be sent again from then on. */
+static uint64_t open_ns(const struct xh_endpoint *e)
 {
-    uint64_t until = xh_now_ns() + ns;
+    return xh_max64(e->held_ns, e->paced_ns);
+}
+
+/* Returns when the next request may be sent, and gives that place away. */
+static uint64_t take_place(struct xh_endpoint *e)
+{
+    uint64_t place = xh_max64(xh_now_ns(), open_ns(e));
     count_waiting(e);
-    e->held_ns = until > e->held_ns ? until : e->held_ns;
-    e->left_ns = until > e->left_ns ? until : e->left_ns;
+    e->paced_ns = e->limits.gap_ns ? place + e->limits.gap_ns : 0;
+    e->left_ns = xh_max64(e->left_ns, e->paced_ns);
+    return place;
 }
 
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
 {
-    leave_alone(e, ms * 1000000u);
+    count_waiting(e);
+    e->held_ns = xh_max64(e->held_ns, xh_now_ns() + ms * 1000000u);
+    e->left_ns = xh_max64(e->left_ns, e->held_ns);
     xh_trace(XH_T_ORIGIN, "hold", "server=%s ms=%" PRIu64, e->server, ms);
 }
 
 int xh_endpoint_is_held(const struct xh_endpoint *e)
 {
     return e->held_ns && xh_now_ns() < e->held_ns;
+}
+
+int xh_endpoint_is_closed(const struct xh_endpoint *e)
+{
+    return xh_now_ns() < open_ns(e);
 }
 
 void xh_endpoint_hold_server(const char *server, uint64_t ms)
@@ -513,11 +529,16 @@ void xh_endpoint_hold_server(const char *server, uint64_t ms)
         xh_endpoint_hold(e, ms);
 }
 
-uint64_t xh_endpoint_held_ns(const char *server)
+uint64_t xh_endpoint_turn_ns(const char *server, uint64_t *turn_ns)
 {
-    const struct xh_endpoint *e = xh_endpoint_find(server);
+    struct xh_endpoint *e = xh_endpoint_find(server);
     uint64_t now = xh_now_ns();
-    return e && e->held_ns > now ? e->held_ns - now : 0;
+    if (e && (!*turn_ns || e->held_ns > *turn_ns)) {
+        *turn_ns = take_place(e);
+        if (e->limits.gap_ns && xh_engine_threads()) /* what is queued behind it would be seen by nobody */
+            xh_engine_wake(xh_engine_thread(0));
+    }
+    return e && *turn_ns > now ? *turn_ns - now : 0;
 }
 
 static unsigned wants_fresh(const struct xh_endpoint *e, const struct xh_request *r)
@@ -531,7 +552,7 @@ static unsigned wants_fresh(const struct xh_endpoint *e, const struct xh_request
 void xh_endpoint_dispatch(struct xh_endpoint *e)
 {
     struct xh_request *r;
-    if (xh_endpoint_is_held(e))
+    if (xh_endpoint_is_closed(e))
         return;
     count_waiting(e);
     xh_limits_look(&e->limits, xh_now_ns()); /* what waits may do so for long, and nothing else be queued meanwhile */
@@ -562,10 +583,9 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         bind(e, r, t);
         if (is_stream(r))
             make_way_for_stream(e, r);
-        if (e->limits.gap_ns) {
-            leave_alone(e, e->limits.gap_ns);
+        take_place(e);
+        if (e->limits.gap_ns)
             return;
-        }
     }
     if (r && make_way(e, r) < UINT64_MAX)
         xh_engine_wake(xh_engine_thread(0)); /* it looks again when that time has come */
@@ -586,7 +606,7 @@ int xh_endpoint_hedge(struct xh_request *r)
 {
     struct xh_endpoint *e = r->endpoint;
     const struct xh_origin *o = r->job->origin;
-    if (xh_endpoint_is_held(e) || !xh_hedge_allowed(&e->peers, r->exchange, xh_now_ns()) ||
+    if (xh_endpoint_is_closed(e) || !xh_hedge_allowed(&e->peers, r->exchange, xh_now_ns()) ||
         !has_room(e, o, r->thread) ||
         strcmp(xh_request_url(r)->server, e->server) != 0) /* a redirect leads elsewhere by now */
         return -1;
@@ -606,6 +626,7 @@ int xh_endpoint_hedge(struct xh_request *r)
              (xh_now_ns() - r->exchange->last_ns) / 1000000u);
     xh_count(o->counters, hedged, 1);
     bind(e, h, r->thread);
+    take_place(e);
     return 0;
 }
 
@@ -626,14 +647,14 @@ uint64_t xh_endpoints_look(uint64_t now)
 {
     uint64_t nearest = UINT64_MAX;
     for (struct xh_endpoint *e = endpoints; e; e = e->next) {
-        if (e->held_ns > now) { /* also where nothing waits yet: who queues something then wakes nobody */
-            nearest = e->held_ns - now < nearest ? e->held_ns - now : nearest;
+        if (open_ns(e) > now) { /* also where nothing waits yet: who queues something then wakes nobody */
+            nearest = xh_min64(nearest, open_ns(e) - now);
             continue;
         }
         unsigned had = e->limits.connections;
         xh_limits_look(&e->limits, now);
-        if (e->held_ns || e->limits.connections != had) {
-            e->held_ns = 0;
+        if (open_ns(e) || e->limits.connections != had) {
+            e->held_ns = e->paced_ns = 0;
             xh_endpoint_dispatch(e);
         }
         struct xh_request *r = next_request(e);

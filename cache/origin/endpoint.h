@@ -42,6 +42,7 @@ struct xh_endpoint {
     int told_whole; /* that it sends no parts of files */
     struct xh_limits limits; /* what it bears: of several ranges in a request, of requests at once */
     uint64_t held_ns;        /* it has asked to be left alone until then; 0: it has not */
+    uint64_t paced_ns;       /* where requests go out one by one: when the next one may that has no place yet; or 0 */
     uint64_t left_ns;        /* it was, or will be, left alone until then: who waits for that waits for no connection */
     struct xh_link link;             /* what was measured */
     struct xh_trial trial;           /* how many connections pay */
@@ -80,15 +81,19 @@ void xh_endpoint_promote(struct xh_request *r);
  * whichever file's. What is under way goes on. xh_endpoints_look sees to what waits. Lock held. */
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms);
 
-/* 1 while |e| is left alone. Lock held. */
+/* 1 while |e| is left alone, as it asked for. Lock held. */
 int xh_endpoint_is_held(const struct xh_endpoint *e);
+
+/* 1 when nothing is sent to |e| now: it is left alone, or requests go out one by one. Lock held. */
+int xh_endpoint_is_closed(const struct xh_endpoint *e);
 
 /* The same for clients with connections of their own (dav_ask.c): of |server|, known or not; without memory nothing is
  * held. The caller wakes the engine's threads, which see to what waits. Lock held. */
 void xh_endpoint_hold_server(const char *server, uint64_t ms);
 
-/* How long (ns) |server| is to be left alone from now on; 0: it may be asked. Lock held. */
-uint64_t xh_endpoint_held_ns(const char *server);
+/* How long (ns) the caller is to wait until it asks |server|; 0: it may now. |*turn_ns|, 0 at first, keeps its place
+ * among what goes out one by one. Lock held. */
+uint64_t xh_endpoint_turn_ns(const char *server, uint64_t *turn_ns);
 
 /* Binds as many queued requests to threads as may start, and wakes those. Lock held. */
 void xh_endpoint_dispatch(struct xh_endpoint *e);

@@ -116,7 +116,7 @@ static struct xh_request *request_of(const struct xh_beside *b)
 static int is_paused(const struct xh_beside *b)
 {
     const struct xh_request *r = request_of(b);
-    return r && (r->state == XH_REQ_DELAYED || (r->state == XH_REQ_QUEUED && xh_endpoint_is_held(r->endpoint)));
+    return r && (r->state == XH_REQ_DELAYED || (r->state == XH_REQ_QUEUED && xh_endpoint_is_closed(r->endpoint)));
 }
 
 /* Asks |q| once more, as its answer is stuck: beside the first time, or where there is no connection for that, in its

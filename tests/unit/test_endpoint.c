@@ -269,6 +269,13 @@ Test(endpoint, a_thin_link_gets_few_connections_once_it_is_known, .init = fresh)
 
 /* ---- a server that wants to be left alone ---- */
 
+/* How long a client with connections of its own has to wait that comes now. */
+static uint64_t turn_ns(const char *server)
+{
+    uint64_t turn = 0;
+    return xh_endpoint_turn_ns(server, &turn);
+}
+
 Test(endpoint, a_server_that_says_when_to_come_back_is_left_alone_until_then, .init = fresh)
 {
     struct load *busy = ask(0);
@@ -330,23 +337,81 @@ Test(endpoint, what_a_server_answers_so_often_goes_out_one_by_one, .init = fresh
     cr_expect_eq(l[2]->r.state, XH_REQ_RUNNING);
 }
 
+/* Of what was refused when all of it was asked for at once, most are guesses. */
+Test(endpoint, where_requests_go_out_one_by_one_none_that_nobody_waits_for_keeps_demand_waiting, .init = fresh)
+{
+    struct load *guess[2];
+    for (int i = 0; i < 2; i++) {
+        guess[i] = make(1, 1000);
+        cr_assert_eq(xh_endpoint_queue(&guess[i]->r, XH_PLACE_AGAIN), 0);
+    }
+    struct load *demand = queue(make(0, 1000));
+    e->limits.gap_ns = 100 * MS;
+    start();
+    cr_expect_eq(demand->r.state, XH_REQ_RUNNING, "it has the first place");
+    cr_expect_eq(guess[0]->r.state, XH_REQ_QUEUED);
+    now += 100 * MS;
+    xh_endpoints_look(now);
+    start();
+    cr_expect_eq(guess[0]->r.state, XH_REQ_RUNNING);
+    cr_expect_eq(guess[1]->r.state, XH_REQ_QUEUED);
+    demand = queue(make(0, 1000)); /* the next place is its own */
+    now += 100 * MS;
+    xh_endpoints_look(now);
+    start();
+    cr_expect_eq(demand->r.state, XH_REQ_RUNNING);
+    cr_expect_eq(guess[1]->r.state, XH_REQ_QUEUED);
+}
+
+/* One that looks from time to time whether the server may be asked would find it taken again and again. */
+Test(endpoint, a_client_with_connections_of_its_own_has_a_place_among_what_goes_out_one_by_one, .init = fresh)
+{
+    struct load *l[4];
+    uint64_t turn = 0, second = 0;
+    for (int i = 0; i < 4; i++)
+        l[i] = ask(0);
+    e->limits.gap_ns = 100 * MS;
+    start();
+    cr_assert_eq(l[0]->r.state, XH_REQ_RUNNING);
+    cr_expect_eq(xh_endpoint_turn_ns(e->server, &turn), 100 * MS, "the next place");
+    cr_expect_eq(xh_endpoint_turn_ns(e->server, &second), 200 * MS);
+    cr_expect_eq(xh_endpoints_look(now), 300 * MS);
+    now += 100 * MS;
+    xh_endpoints_look(now);
+    start();
+    cr_expect_eq(xh_endpoint_turn_ns(e->server, &turn), 0, "it is there, whatever waits");
+    cr_expect_eq(l[1]->r.state, XH_REQ_QUEUED, "two at once would be refused");
+    now += 200 * MS;
+    xh_endpoints_look(now);
+    start();
+    cr_expect_eq(l[1]->r.state, XH_REQ_RUNNING);
+    cr_expect_eq(l[2]->r.state, XH_REQ_QUEUED);
+    cr_expect_eq(xh_endpoint_turn_ns(e->server, &second), 0, "it came late, and may go");
+    xh_endpoint_hold(e, 60000); /* refused: the places are those behind that */
+    cr_expect_eq(xh_endpoint_turn_ns(e->server, &second), 60000ull * MS);
+    cr_expect_eq(turn_ns(e->server), 60100ull * MS);
+    now += 60200ull * MS;
+    cr_expect_eq(turn_ns(e->server), 0);
+    cr_expect_eq(turn_ns(e->server), 100 * MS);
+}
+
 Test(endpoint, a_client_with_connections_of_its_own_is_told_and_tells, .init = fresh)
 {
     struct load *l = ask(0);
     start();
     finish(l);
-    cr_assert_eq(xh_endpoint_held_ns(e->server), 0);
+    cr_assert_eq(turn_ns(e->server), 0);
     xh_endpoint_hold(e, 60000);
-    cr_assert_eq(xh_endpoint_held_ns(e->server), 60000ull * MS);
+    cr_assert_eq(turn_ns(e->server), 60000ull * MS);
     now += 60000ull * MS;
-    cr_assert_eq(xh_endpoint_held_ns(e->server), 0);
+    cr_assert_eq(turn_ns(e->server), 0);
     xh_endpoint_hold_server(e->server, 60000);
     struct load *late = ask(0);
     start();
     cr_assert_eq(late->r.state, XH_REQ_QUEUED);
-    cr_assert_eq(xh_endpoint_held_ns("https://nobody.example:443"), 0);
+    cr_assert_eq(turn_ns("https://nobody.example:443"), 0);
     xh_endpoint_hold_server("https://nobody.example:443", 5);
-    cr_assert_eq(xh_endpoint_held_ns("https://nobody.example:443"), 5 * MS, "one that reading has never asked");
+    cr_assert_eq(turn_ns("https://nobody.example:443"), 5 * MS, "one that reading has never asked");
 }
 
 /* The thread that hears of it sleeps until then, whatever waits by that time: who queues something meanwhile wakes
