@@ -74,19 +74,25 @@ static int told_again(const struct xh_announced *t)
     return t->empty && xh_policy_is_reread(t->empty, t->again, 0);
 }
 
+/* How many pieces these are: what lies one behind the other shares its pages. */
+static size_t pieces_of(const struct xh_announced *t)
+{
+    size_t pieces = 1;
+    for (size_t i = 1; i < t->n; i++)
+        pieces += t->r[i].off != t->r[i - 1].off + t->r[i - 1].len;
+    return pieces;
+}
+
 int xh_policy_passes_told(const struct xh_announced *t)
 {
     int fits = t->bytes <= t->room || t->room >= t->readahead_bytes;
-    return !fits || (xh_ranges_bytes(t->r, t->n) / t->n < TOLD_LEAST_BYTES && !told_again(t));
+    return !fits || (xh_ranges_bytes(t->r, t->n) / pieces_of(t) < TOLD_LEAST_BYTES && !told_again(t));
 }
 
 int xh_policy_keeps_told(const struct xh_keeping *k, const struct xh_announced *t)
 {
-    uint64_t run = t->run;
-    for (size_t i = 0; i < t->n && t->n > 1; i++)
-        run = xh_max64(run, t->r[i].len);
-    return run < XH_STREAM_LEAST_BYTES || told_again(t) ||
-           (k->streamed < k->stream_bytes && !xh_policy_streams(k, run));
+    return t->run < XH_STREAM_LEAST_BYTES || told_again(t) ||
+           (k->streamed < k->stream_bytes + t->begun && !xh_policy_streams(k, t->run));
 }
 
 /* ---- when a stream begins */

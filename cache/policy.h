@@ -51,20 +51,21 @@ int xh_policy_is_reread(uint64_t empty, uint64_t again, int was);
  * on its way to the shadow. */
 size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *r, size_t n);
 
-/* What a program said that it will read: |n| ranges that come now. */
+/* What a program said that it will read: |n| ranges that come now. All of it is kept, or is not, however it is cut. */
 struct xh_announced {
     const struct xh_range *r;
     size_t n;
-    uint64_t run;   /* of one range: how much is left of it, with what comes later; of several 0 */
-    uint64_t bytes; /* with all that comes later */
+    uint64_t run;   /* the longest of them, with what came of it before and what comes later */
+    uint64_t begun; /* bytes of the first one that came before */
+    uint64_t bytes; /* with all that came before, or comes later */
     uint64_t room;  /* that what is ahead may take in the shadow */
     uint64_t readahead_bytes; /* the option */
     uint64_t empty; /* of their pages, those that are not in the shadow */
     uint64_t again; /* of these, those that were read before */
 };
 
-/* Returns 1 when they pass the shadow by, and come to the byte: they are short, and not read again; or there is more
- * room elsewhere, and they do not fit. */
+/* Returns 1 when they pass the shadow by, and come to the byte: they are short pieces, and not read again; or there
+ * is more room elsewhere, and they do not fit. */
 int xh_policy_passes_told(const struct xh_announced *t);
 
 /* Returns 1 when all of them are kept, else xh_policy_keeps_ahead decides. They are kept if each is shorter than any

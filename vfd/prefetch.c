@@ -20,10 +20,6 @@
  * the selection is checked for each chunk in the index instead. */
 #define WANTED_MAX 65536u
 
-/* Chunks are joined to ranges of about so many bytes: a twentieth of a chunk of 16 KiB comes in vain, as what is kept
- * comes in pages. */
-#define JOIN_MOST_BYTES (1u << 20)
-
 herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const size_t sizes[])
 {
     struct xh_remote *remote = NULL;
@@ -108,14 +104,11 @@ static int add_bytes(struct set *s, uint64_t off, uint64_t len)
     return xh_range_add(&s->out, s->base + off, len, XH_HINTS_MAX);
 }
 
-/* Chunks that lie one behind the other are joined, but not to a range that would be taken for a contiguous dataset's:
- * those are not kept for a second reading of the same place. */
+/* Chunks are read one by one, in whatever order, so those that lie one behind the other stay apart. Joined, they would
+ * also be taken for a contiguous dataset, of which what is long is not kept for a second reading. */
 static int add_chunk(struct set *s, const struct chunk *c)
 {
-    const struct xh_range *last = s->out.n ? &s->out.at[s->out.n - 1] : NULL;
-    if (!last || last->len < JOIN_MOST_BYTES || s->out.n >= XH_HINTS_MAX)
-        return add_bytes(s, c->addr, c->size);
-    if (xh_grow(s->out.at, s->out.room, s->out.n + 1))
+    if (s->out.n >= XH_HINTS_MAX || xh_grow(s->out.at, s->out.room, s->out.n + 1))
         return -1;
     s->out.at[s->out.n++] = (struct xh_range){s->base + c->addr, c->size};
     return 0;

@@ -121,7 +121,7 @@ static int go_past(struct xh_hints *h, const struct xh_extent *ext, size_t n)
         if (w->off >= hi || w->off + w->len <= lo)
             continue;
         forget_ahead(h);
-        for (; w != &h->wait[h->first]; h->first++, h->n--)
+        for (; w != &h->wait[h->first]; h->first++, h->n--, h->begun = 0)
             h->wait_bytes -= h->wait[h->first].len;
         return 1;
     }
@@ -163,13 +163,15 @@ static void advance(struct xh_file *f, struct xh_range *r, size_t n)
         if (r[i].len < w->len) {
             w->off += r[i].len;
             w->len = (w->len - r[i].len) & LEN_MASK;
+            h->begun += r[i].len;
         } else {
             h->first++;
             h->n--;
+            h->begun = 0;
         }
     }
     if (h->n == 0)
-        h->first = 0;
+        h->first = h->most_bytes = 0;
     add_ahead(f, r, n);
 }
 
@@ -187,8 +189,10 @@ static void fill(struct xh_file *f)
             break;
         p.r = r;
         p.n = n;
-        p.told_run = n == 1 ? h->wait[h->first].len : 0;
-        p.told_bytes = h->wait_bytes;
+        p.told_begun = h->begun;
+        for (size_t i = 0; i < n; i++)
+            p.told_run = xh_max64(p.told_run, h->wait[h->first + i].len + (i ? 0 : h->begun));
+        p.told_bytes = h->most_bytes;
         h->filling = 1;
         pthread_mutex_unlock(&h->lock);
         xh_timeline_hints = 1;
@@ -241,6 +245,7 @@ size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range 
                 (struct xh_hint){.off = r[i].off, .len = r[i].len & LEN_MASK, .meta = kind == XH_KIND_META};
             h->wait_bytes += r[i].len;
         }
+    h->most_bytes = xh_max64(h->most_bytes, h->wait_bytes);
     note_state(h);
     pthread_mutex_unlock(&h->lock);
     fill(f);

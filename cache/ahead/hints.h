@@ -33,6 +33,8 @@ struct xh_hints {
     struct xh_hint *wait; /* [first, first + n), in the order in which they are wanted */
     size_t first, n, room;
     uint64_t wait_bytes; /* of |wait| */
+    uint64_t most_bytes; /* that was at most, since nothing waited */
+    uint64_t begun;      /* bytes of the first one that are ahead already: |off| lies behind them */
     struct xh_range *ahead; /* sorted, disjoint; a range shrinks from its start as it is read */
     size_t nahead, ahead_room;
     struct xh_again done; /* was ahead, and was read: when it is read again, its reader has not gone past hints */

@@ -228,8 +228,9 @@ void xh_schedule_trace(const char *event, const struct xh_range *r, size_t n)
 /* What is known of what the program said that it will read. */
 static struct xh_announced told(struct xh_file *f, const struct xh_proposal *p)
 {
-    struct xh_announced t = {.r = p->r, .n = p->n, .run = p->told_run, .bytes = p->told_bytes,
-                             .readahead_bytes = f->opt.readahead_bytes, .room = xh_most_kept(f)};
+    struct xh_announced t = {.r = p->r, .n = p->n, .run = p->told_run, .begun = p->told_begun,
+                             .bytes = p->told_bytes, .room = xh_most_kept(f),
+                             .readahead_bytes = f->opt.readahead_bytes};
     xh_keep_told(f, &t);
     return t;
 }

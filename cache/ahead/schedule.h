@@ -13,8 +13,9 @@ struct xh_proposal {
     size_t n;
     int told; /* how sure: 1: the program said it; 0: a guess */
     /* Of what was told. */
-    uint64_t told_run;   /* of one range: how much is left of it */
-    uint64_t told_bytes; /* with all that comes later */
+    uint64_t told_run;   /* the longest range, as it was announced: the first and last of |r| may be parts */
+    uint64_t told_begun; /* of the first one, bytes that came before */
+    uint64_t told_bytes; /* with all that came before, or comes later, of what waited at once */
     /* Of a run alone: |r| is one range of it. */
     uint64_t run_end; /* the run is expected to go on up to here, in order */
     uint64_t more;    /* bytes of other files that it is expected to go on through then */

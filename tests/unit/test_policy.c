@@ -123,10 +123,12 @@ Test(policy, chunks_that_were_told_of_are_kept)
         {{{0, 16 << 10}, {MIB, 16 << 10}, {2 * MIB, (16 << 10) - 1}}, 3, 0}, /* by their mean */
         {{{0, 1}, {MIB, MIB}}, 2, 1},
         {{{0, 4096}, {MIB, 4096}}, 2, 0},
+        {{{0, 5000}, {5000, 5000}, {10000, 6384}}, 3, 1}, /* they share pages */
+        {{{0, 5000}, {5000, 5000}, {10001, 6384}}, 3, 0},
         {{{0, 64 * MIB}}, 1, 0}, /* a contiguous run */
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const struct xh_announced t = {.r = cases[i].r, .n = cases[i].n, .run = cases[i].n == 1 ? cases[i].r->len : 0,
+        const struct xh_announced t = {.r = cases[i].r, .n = cases[i].n, .run = cases[i].r[cases[i].n - 1].len,
                                        .room = 64 * MIB};
         const struct xh_keeping k = {.stream_bytes = 8 * MIB};
         cr_assert_eq(!xh_policy_passes_told(&t) && xh_policy_keeps_told(&k, &t), cases[i].kept, "%zu", i);
@@ -160,13 +162,19 @@ Test(policy, a_contiguous_run_that_was_told_of_is_kept_as_one_that_was_foreseen)
         t.readahead_bytes = t.room;
         cr_assert(!xh_policy_passes_told(&t));
     }
+    struct xh_announced rest = {&r, 1, .run = 64 * MIB, .begun = 24 * MIB, .empty = 10240};
+    struct xh_keeping k = {.streamed = 56 * MIB - 1, .stream_bytes = 32 * MIB};
+    cr_assert(xh_policy_keeps_told(&k, &rest), "as what came of it before");
+    k.streamed++;
+    cr_assert_not(xh_policy_keeps_told(&k, &rest));
 }
 
 Test(policy, of_several_long_ranges_that_were_told_of_no_more_is_kept_than_of_one)
 {
     static const struct xh_range r[] = {{0, MIB}, {64 * MIB, 40 * MIB}, {128 * MIB, 16 * MIB - 1}};
     const struct xh_keeping k = {.streamed = 32 * MIB, .stream_bytes = 32 * MIB}, first = {.stream_bytes = 32 * MIB};
-    struct xh_announced t = {.r = r, .n = 3, .room = 128 * MIB, .readahead_bytes = 128 * MIB, .empty = 10240};
+    struct xh_announced t = {.r = r, .n = 3, .run = 40 * MIB, .room = 128 * MIB, .readahead_bytes = 128 * MIB,
+                             .empty = 10240};
     cr_assert_not(xh_policy_keeps_told(&k, &t));
     cr_assert(xh_policy_keeps_told(&first, &t));
     t.again = 5121;

@@ -1371,6 +1371,40 @@ Test(read, one_long_hint_is_fetched_a_room_at_a_time, .timeout = 50)
     xh_cache_close(f);
 }
 
+/* Reads what was announced, all of it, piece by piece. Returns how many bytes of it the shadow has got. */
+static uint64_t kept_of(const char *config, const struct xh_range *r, size_t n)
+{
+    struct xh_stats before, s;
+    engine.object_bytes = 8 * STREAM_BYTES;
+    struct xh_file *f = open_test(config);
+    xh_cache_stats(f, &before);
+    cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, n), n);
+    for (size_t i = 0; i < n; i++)
+        for (uint64_t at = 0; at < r[i].len; at += 1 << 20) {
+            drain();
+            read_piece(f, XH_KIND_RAW, r[i].off + at, 1 << 20);
+        }
+    xh_cache_stats(f, &s);
+    cr_expect_eq(s.bytes_demand + s.bytes_bypass, 0, "all of it was fetched ahead");
+    xh_cache_close(f);
+    return (s.pages_published - before.pages_published) * XH_PAGE_BYTES;
+}
+
+/* Each time that there is room for more, less is left. */
+Test(read, whether_what_was_announced_is_kept_is_decided_for_all_of_it, .timeout = 50)
+{
+    static const struct xh_range one[] = {{1 << 20, 40 << 20}}, two[] = {{1 << 20, 1 << 20}, {8 << 20, 40 << 20}};
+    struct xh_range set[8];
+    for (uint64_t i = 0; i < 8; i++)
+        set[i] = (struct xh_range){(1 + 8 * i) << 20, 4 << 20};
+    cr_expect_eq(kept_of("shadow=off,readahead_bytes=16M,stream_bytes=8M", one, 1), 0, "a stream, to its end");
+    cr_expect_eq(kept_of("shadow=off,readahead_bytes=16M,stream_bytes=8M", two, 2), 1u << 20, "the short one");
+    cr_expect_eq(kept_of("shadow=off,readahead_bytes=16M,stream_bytes=24M", one, 1), 40u << 20, "twice that");
+    cr_expect_eq(kept_of("shadow=off,readahead_bytes=40M,private_budget_bytes=16M,stream_bytes=1M", set, 8), 0,
+                 "it does not fit, nor does the end of it");
+    cr_expect_eq(kept_of("shadow=off,readahead_bytes=40M,private_budget_bytes=96M,stream_bytes=1M", set, 8), 32u << 20);
+}
+
 /* ---- one room for all files of the process */
 
 #define FILES 8
