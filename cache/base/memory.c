@@ -1,6 +1,7 @@
 /* Memory: see memory.h. */
 #include "memory.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,12 +17,17 @@
 /* However little is left: with less, metadata is fetched again and again. */
 #define LEAST_BYTES (4u << 20)
 
+/* This thread could not open a file for want of a descriptor: it may have had a limit. */
+static _Thread_local int blind;
+
 /* Reads a small file whole into |buf|. Returns its length or 0. */
 static size_t slurp(const char *path, char *buf, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0) {
+        blind |= errno == EMFILE || errno == ENFILE;
         return 0;
+    }
     ssize_t got = xh_read_at(fd, buf, size - 1, 0);
     close(fd);
     buf[got > 0 ? got : 0] = '\0';
@@ -120,8 +126,13 @@ static uint64_t cgroup_left(void)
 
 uint64_t xh_memory_left(void)
 {
-    uint64_t memory = mem_available(), left = cgroup_left();
-    return left < memory ? left : memory;
+    static _Atomic uint64_t known = UINT64_MAX; /* relaxed: as below */
+    blind = 0;
+    uint64_t left = xh_min64(mem_available(), cgroup_left()), was = atomic_load_explicit(&known, memory_order_relaxed);
+    if (blind)
+        return was < UINT64_MAX ? was : left;
+    atomic_store_explicit(&known, left, memory_order_relaxed);
+    return left;
 }
 
 uint64_t xh_memory_left_lately(void)

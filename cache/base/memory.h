@@ -7,7 +7,8 @@
 
 #define XH_MEMORY_PART 4 /* what is kept is at most such a part of what is left */
 
-/* Returns the bytes that are left; UINT64_MAX: that cannot be told. Reads some files of the kernel's. */
+/* Returns the bytes that are left; UINT64_MAX: that cannot be told. Reads some files of the kernel's; while no
+ * descriptor is free for that, it is as it was last. */
 uint64_t xh_memory_left(void);
 
 /* The same, as of 50 ms ago at most. */

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/now.h"
 #include "formula.h"
 #include "shadow/budget.h"
@@ -1216,6 +1217,20 @@ Test(page, a_signal_while_a_shadow_is_opened_or_made_does_not_make_it_private)
 }
 
 /* ---- budget --------------------------------------------------------------------------------- */
+
+/* What limits the memory cannot be looked at then: it would be as if there were no limit. */
+Test(page, the_memory_that_is_left_is_as_it_was_last_while_no_descriptor_is_free)
+{
+    struct rlimit before, none;
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    uint64_t was = xh_memory_left();
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    uint64_t is = xh_memory_left();
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    cr_expect_eq(is, was, "%llu, and it was %llu", (unsigned long long)is, (unsigned long long)was);
+}
 
 static void budget_holds(void)
 {
