@@ -93,7 +93,7 @@ struct xh_h5 {
 
     _Atomic(H5L_traverse_func_t) follow; /* for elink.c: HDF5's own function that follows external links */
 
-    struct xh_remote *written; /* for remote.c: files that are open for writing; under this libhdf5's own lock */
+    struct xh_remote *written; /* for remote.c: files that are open for writing; under a lock of its own */
 };
 
 /* Returns the table of the libhdf5 that holds |address|, the return address of a callback. Returns NULL when functions

@@ -26,8 +26,8 @@ struct piece {
 };
 
 /* Constant while open, except |committing|, |flushed|, |headers|, |said_joined|, |elsewhere|, the fields about
- * failures, and those of the list of files that are written (h5->written). The libhdf5's own lock protects that list:
- * every caller in the driver holds it. */
+ * failures, and those of the list of files that are written (h5->written). The libhdf5's own lock protects these:
+ * every caller in the driver holds it. As the process ends, the list is walked without it; see enter_written(). */
 struct xh_remote {
     struct xh_h5 *h5;
     struct xh_file *file; /* either this or |edit| is set, or |unopened| */
@@ -68,6 +68,32 @@ struct xh_remote {
 /* The size that HDF5 gets for a file that was not opened. HDF5 reads the signature at 0 first, whatever the size; but
  * it would create an empty file anew. */
 #define UNOPENED_BYTES 2048u
+
+/* Guards the lists of files that are written beside the libhdf5s' own locks, of which one may be held for as long as a
+ * transfer takes when the process ends. What is in a list is not closed meanwhile. A leaf. */
+static pthread_mutex_t written_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t written_once = PTHREAD_ONCE_INIT;
+
+static void take_written(void)
+{
+    pthread_mutex_lock(&written_lock);
+}
+
+static void give_written(void)
+{
+    pthread_mutex_unlock(&written_lock);
+}
+
+static void survive_forks(void)
+{
+    pthread_atfork(take_written, give_written, give_written);
+}
+
+static void enter_written(void)
+{
+    pthread_once(&written_once, survive_forks);
+    take_written();
+}
 
 int xh_remote_is_url(const char *name)
 {
@@ -235,7 +261,9 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
     r->made = how != XH_EDIT_CHANGE;
     if (r->pages)
         xh_edit_has_pages(r->edit);
+    enter_written();
     LL_PREPEND(h5->written, r);
+    give_written();
     *out = r;
     return 0;
 }
@@ -260,7 +288,9 @@ int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out)
     r->names = of->names;
     r->local_sources = of->local_sources;
     r->pages = of->pages;
+    enter_written();
     LL_PREPEND(h5->written, r);
+    give_written();
     *out = r;
     return 1;
 }
@@ -269,8 +299,11 @@ int xh_remote_again(struct xh_h5 *h5, const char *url, struct xh_remote **out)
 static void forget(struct xh_remote *r)
 {
     struct xh_remote *other;
-    if (r->h5->written)
-        LL_DELETE(r->h5->written, r);
+    if (!r->h5->written)
+        return;
+    enter_written();
+    LL_DELETE(r->h5->written, r);
+    give_written();
     LL_FOREACH (r->h5->written, other)
         if (other->of == r) {
             other->of = NULL;
@@ -452,16 +485,18 @@ static int close_edit(struct xh_remote *r)
 }
 
 /* The process ends. HDF5's exit handler has closed the files, unless it counts an object as open that a failed call has
- * left, or the program has called H5dont_atexit. */
+ * left, or the program has called H5dont_atexit. Other threads may still open and close some. */
 __attribute__((destructor)) static void tell_unclosed(void)
 {
     struct xh_h5 *h5;
     struct xh_remote *r;
     struct xh_err err;
+    enter_written();
     for (size_t i = 0; (h5 = xh_h5_nth(i)); i++)
         LL_FOREACH (h5->written, r)
             if (!r->stands_in && xh_edit_unclosed(r->edit, &err))
                 dprintf(STDERR_FILENO, "xhdf5: %s\n", err.text);
+    give_written();
 }
 
 void xh_remote_lost(struct xh_remote *r, uint64_t family)
