@@ -1,5 +1,5 @@
-/* The dialect: what is known of one object at one server, and its one-line text; and what one server bears of several
- * ranges in a request. Pure: the caller tells the time. */
+/* The dialect: what is known of one object at one server, and its one-line text; and what one server bears: of several
+ * ranges in a request, of requests at once, and in a time. Pure: the caller tells the time. */
 #ifndef XH_DIALECT_H
 #define XH_DIALECT_H
 
@@ -19,15 +19,15 @@
 #define XH_SETTLED_S 60
 
 enum xh_youth {
-    XH_OLD,      /* XH_SETTLED_S, or not told */
+    XH_OLD,      /* XH_SETTLED_S; of an ETag also: not told */
     XH_SETTLING, /* XH_SETTLING_S, but not XH_SETTLED_S */
-    XH_YOUNG,    /* the same proof may be another version's */
+    XH_YOUNG,    /* the same proof may be another version's; of a date also: not told */
 };
 
 /* What proves that the object has not changed. */
 enum xh_proof {
     XH_BY_SIZE,      /* nothing but the size in each Content-Range */
-    XH_BY_ETAG,      /* strong ETag: sent as If-Match, compared in each reply */
+    XH_BY_ETAG,      /* strong ETag: sent as If-Match if it came whole, compared in each reply */
     XH_BY_WEAK_ETAG, /* weak, or without quotes: compared in each reply, never sent as If-Match */
     XH_BY_DATE,      /* Last-Modified, and the weak ETag beside it: compared in each reply */
     XH_BY_PROPFIND,  /* XRootD: getlastmodified, asked for from time to time */
@@ -50,7 +50,7 @@ struct xh_dialect {
 /* Nothing known yet. */
 void xh_dialect_init(struct xh_dialect *d);
 
-/* Sets proof and value when |value| is printable and short enough. Returns 1 if it was. */
+/* Sets proof and value when |value| is printable, short enough, and of |proof|'s form. Returns 1 if it was. */
 int xh_dialect_set_proof(struct xh_dialect *d, enum xh_proof proof, const char *value);
 
 /* Takes the strongest proof that a reply brings: |etag| as response.h has it, |last_modified|, |date| of the reply (-1:
@@ -75,7 +75,8 @@ static inline int xh_dialect_matches(const struct xh_dialect *d)
 }
 
 /* 1 when the same proof in two openings is none of the same bytes: nothing may be kept under it for longer than the
- * file is open. A bare date proves least, as does any for a file that |is_written|: what is read may be published. */
+ * file is open. A date that replies bring proves least, with a weak ETag beside it or not, as does any proof for a file
+ * that |is_written|: what is read may be published. */
 static inline int xh_dialect_is_fleeting(const struct xh_dialect *d, int is_written)
 {
     int strict = d->proof == XH_BY_DATE || is_written;
@@ -96,38 +97,40 @@ size_t xh_dialect_hint(const struct xh_dialect *d, char *buf, size_t size);
 /* Reads such a line, which anyone may have written. Returns 0, or -1 and |d| untouched. */
 int xh_dialect_from_hint(struct xh_dialect *d, const char *text);
 
-/* What one server bears of several ranges in a request, for all its files. It is narrowed only by a reply that shows a
- * limit, or by the same failure again and again, and is widened again as time goes on: a limit may have been another
- * machine's behind the same name, or is gone. */
+/* What one server bears, for all its files. It is narrowed only by what shows a limit, or by the same failure again and
+ * again, and is widened again as time goes on: a limit may have been another machine's behind the same name, or is
+ * gone. */
 struct xh_limits {
     unsigned max_ranges;     /* most ranges in one request; 1: no multi-range */
     size_t max_range_header; /* most bytes of the Range header's value, at least 64 */
-    uint64_t changed_ns;     /* when it was last narrowed or widened; 0: it is as wide as at first */
-    unsigned doubts;         /* in a row: requests of several ranges that were answered by nonsense */
+    uint64_t changed_ns;     /* when one of these two was last narrowed or widened; 0: they are as wide as at first */
+    unsigned doubts;         /* in a row, none understood between them: see xh_limits_doubt */
     unsigned worked;         /* so many ranges worked where more had failed twice with a 500; 0: no such thing lately */
     uint64_t worked_ns;      /* when that was asked */
     unsigned connections;    /* most requests, or connections, that it serves at once; 0: no such limit is known */
     uint64_t refused_ns;     /* when it last refused another one, or that was widened */
     uint64_t gap_ns;         /* least time from one request to the next; 0: no such limit is known */
-    uint64_t counted_ns;     /* since when the next three count; 0: they do not */
+    uint64_t counted_ns;     /* when the next three began to count; 0: what they say is not used */
     unsigned answered, refused;
-    uint64_t wanted_ns, heard_ns; /* for so long some request was wanted; when the last one was answered or refused */
+    uint64_t wanted_ns;      /* for so long some request was wanted */
+    uint64_t heard_ns;       /* when the last one was answered or refused */
 };
 
 /* A narrowed limit is widened after so long, to four times as much: one refused request a minute at a server that is as
  * it was, and 200 ranges again four minutes after the last refusal. */
 #define XH_WIDEN_NS 60000000000u
 #define XH_WIDEN_TIMES 4u
-/* So many answers of nonsense in a row, none understood between them, are no accident. */
+/* So many doubts in a row are no accident. */
 #define XH_DOUBTS_MOST 3u
 
 void xh_limits_init(struct xh_limits *l);
 
-/* Widens what was narrowed long ago. To be called before |l| is looked at. */
+/* Widens what was narrowed long ago, and forgets a gap that no refusal has confirmed for as long. To be called before
+ * |l| is looked at. */
 void xh_limits_look(struct xh_limits *l, uint64_t now);
 
-/* A request of |nranges| in |header_bytes| was refused for its size: halves what is asked next. Down to 1 it goes in a
- * few steps. */
+/* A request of |nranges| in |header_bytes| was refused for its size: at most half of both is asked for next. Down to 1
+ * range it goes in a few steps; the header is never bound to less than 64. */
 void xh_limits_halve(struct xh_limits *l, unsigned nranges, size_t header_bytes, uint64_t now);
 
 /* The server serves |n| requests, or connections, and has refused another one. */
@@ -142,7 +145,7 @@ void xh_limits_serves(struct xh_limits *l, unsigned n, uint64_t now);
 void xh_limits_answers(struct xh_limits *l, uint64_t wanted_ns, uint64_t now);
 void xh_limits_refuses(struct xh_limits *l, uint64_t wanted_ns, uint64_t sent_ns, uint64_t now);
 #define XH_PACED_LEAST 4u           /* answers, and refusals */
-#define XH_PACED_TIMES 4u           /* answers for each refusal: 50 a second, in a first pause of 0.1 s at most */
+#define XH_PACED_TIMES 4u           /* answers for each refusal: a first pause, 0.05 to 0.1 s, makes so many at 50/s */
 #define XH_GAP_SHRINKS 64u          /* by this part of it */
 #define XH_GAP_LEAST_NS 1000000u    /* pauses are in milliseconds, and a gap sends requests one by one */
 #define XH_GAP_MOST_NS 2000000000u  /* a server that answers less often than that: each request has pauses of its own */
@@ -150,7 +153,7 @@ void xh_limits_refuses(struct xh_limits *l, uint64_t wanted_ns, uint64_t sent_ns
 /* At most |nranges| are asked for next. */
 void xh_limits_cap(struct xh_limits *l, unsigned nranges, uint64_t now);
 
-/* A request of several ranges was answered by nonsense, more than once. */
+/* A request of several ranges was answered by nonsense, more than once; or by a 416, or without all of its ranges. */
 void xh_limits_doubt(struct xh_limits *l, uint64_t now);
 
 /* A request of |nranges| > 1, sent at |sent_ns|, was answered as it should be. */
