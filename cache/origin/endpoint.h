@@ -91,8 +91,8 @@ int xh_endpoint_is_closed(const struct xh_endpoint *e);
  * held. The caller wakes the engine's threads, which see to what waits. Lock held. */
 void xh_endpoint_hold_server(const char *server, uint64_t ms);
 
-/* How long (ns) the caller is to wait until it asks |server|; 0: it may now. |*turn_ns|, 0 at first, keeps its place
- * among what goes out one by one. Lock held. */
+/* How long (ns) the caller is to wait until it asks |server|; 0: it may now. Where requests go out one by one it has
+ * the next place, before what is queued; |*turn_ns|, 0 at first, keeps it. Lock held. */
 uint64_t xh_endpoint_turn_ns(const char *server, uint64_t *turn_ns);
 
 /* Binds as many queued requests to threads as may start, and wakes those. Lock held. */
