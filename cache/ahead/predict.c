@@ -5,7 +5,8 @@
  * chunked data has headers and index nodes in between. */
 #define SLACK_BYTES (256u << 10)
 /* Whoever begins with a read this large most likely goes on: a wrong guess costs twice as much again,
- * once a file. Runs of such reads are let further ahead, as a long link takes more than they read. */
+ * once a file. Runs that have read so much in two reads or more are let further ahead, as a long link takes more than
+ * they read. */
 #define SURE_BYTES (1u << 20)
 /* A run that begins in the midst of a dataset may be one slice, and then the file is closed: so little is fetched
  * behind its first read, and no stream begins. An image of a large dataset at 10, 50, 160 ms (`sim --workload S1`):
@@ -137,7 +138,7 @@ size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_ran
     note(p, r, whole);
     int within = holds(whole, p->first);
     uint64_t least = within ? whole.off : 0;
-    uint64_t times = r.len >= SURE_BYTES && p->bytes > r.len ? 16 : 2;
+    uint64_t times = p->bytes >= SURE_BYTES && p->bytes > r.len ? 16 : 2;
     int single = p->bytes <= r.len && whole.len && r.off > whole.off;
     uint64_t most = single ? xh_min64(max_window, SINGLE_BYTES) : max_window;
     uint64_t window = xh_min64(most, times * p->bytes) >> p->doubt;

@@ -36,8 +36,8 @@ struct xh_predict_seq {
  * wanted, inside the object, disjoint from each other and from |r|. Where |r| lies in |whole|, which is
  * known to be one thing (len 0: nothing known), a run that began in it goes no further; one that
  * came from outside goes on through whatever follows. They lie at most |max_window|
- * bytes ahead (0 switches guessing off), and at most twice what the run has read, sixteen times where
- * its reads are large, from its second on; less while runs keep ending soon, down to nothing. A run that
+ * bytes ahead (0 switches guessing off), and at most twice what the run has read, sixteen times once that is 1 MiB and
+ * more than one read; less while runs keep ending soon, down to nothing. A run that
  * takes turns, whose |max_window| is less than two reads, asks for one whole read ahead. Returns their
  * number. */
 size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole, uint64_t max_window,

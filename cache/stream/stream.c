@@ -64,18 +64,26 @@ void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l)
 {
     if (l->takers || l->submitting || l->over)
         return;
-    for (size_t i = 0; i < l->nparcels; i++)
+    for (size_t i = 0; i < l->nparcels; i++) {
+        s->lost |= l->parcels[i].listed;
         xh_segment_unlist(s, &l->parcels[i]);
+    }
     xh_replicas_cancel(l->f->origin, &l->t);
     xh_prefetch_settle(l); /* its blocks go at once */
 }
 
 void xh_stream_leave_stale(struct xh_stage *s)
 {
+    /* What lies behind the load that is next in the reader's way is in his way, too. */
+    uint64_t next = UINT64_MAX, slack = 0;
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+        slack = s->stream[i]->f->opt.readahead_bytes + 2 * XH_STREAM_LEAST_BYTES;
+        if (s->stream[i]->pos + slack >= s->reach)
+            next = xh_min64(next, s->stream[i]->pos);
+    }
     for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
         struct xh_prefetch *l = s->stream[i];
-        uint64_t slack = l->f->opt.readahead_bytes + 2 * XH_STREAM_LEAST_BYTES;
-        if (s->clock - l->used >= XH_STALE_READS && (l->pos > s->reach + slack || l->pos + slack < s->reach))
+        if (s->clock - l->used >= XH_STALE_READS && (next > s->reach + slack || l->pos + slack < s->reach))
             xh_stream_leave(s, l);
     }
 }

@@ -300,6 +300,23 @@ Test(predict, whatever_is_read_the_proposals_keep_their_bounds, .timeout = 60)
     }
 }
 
+Test(predict, a_run_of_small_reads_is_let_as_far_ahead_as_one_of_large_ones)
+{
+    const struct xh_range whole = {MIB, 800 * MIB};
+    const uint64_t lens[] = {4096, 65536, MIB / 4, MIB / 2, MIB};
+    for (size_t i = 0; i < sizeof lens / sizeof *lens; i++) {
+        struct xh_predict_seq p = {0};
+        struct xh_range out[XH_PREDICT_RANGES];
+        uint64_t least = MIB > 2 * lens[i] ? MIB : 2 * lens[i];
+        for (uint64_t read = lens[i]; read <= least; read += lens[i]) {
+            struct xh_range r = {whole.off + read - lens[i], lens[i]};
+            xh_predict_seq(&p, r, whole, 128 * MIB, 900 * MIB, out);
+            cr_assert_leq(p.window, read < least ? 2 * read : 16 * read);
+        }
+        cr_assert_eq(p.window, 16 * least, "in pieces of %llu", (unsigned long long)lens[i]);
+    }
+}
+
 Test(predict, one_slice_of_a_large_dataset_brings_little_behind_it)
 {
     const struct xh_range whole = {MIB, 800 * MIB};

@@ -1062,7 +1062,7 @@ Test(read, a_stream_that_breaks_off_under_its_first_read_is_made_up_for_at_once,
 
 #define CUT_BYTES (100u << 20)
 #define CUT_READ (256u << 10)
-#define CUT_AFTER (7u << 20) /* its next reads are here already, and before they are twice as many a stream begins */
+#define CUT_AFTER (3 * CUT_READ) /* its next reads are here already, and before they are twice as many a stream begins */
 
 /* The stream is dealt anew behind what it still has to bring, while there is room left in the shadow for what is
  * fetched ahead. */
@@ -1095,7 +1095,7 @@ Test(read, what_a_stream_brings_is_not_fetched_to_the_shadow_too, .timeout = 50)
 }
 
 #define STREAM_BYTES (32u << 20)
-#define PIECE (64u << 10)
+#define PIECE (16u << 10) /* 40 of them are too few for a stream of their own */
 
 /* A stream begins behind a link that brings |rate| bytes a second, 0: unknown. Returns how far it may run ahead. */
 static uint64_t run_ahead(uint64_t rate)
