@@ -25,6 +25,7 @@ struct xh_layouts;
 struct xh_metadata_image;
 struct xh_other_files;
 struct xh_read_op;
+struct xh_repeats;
 struct xh_sequence;
 struct xh_sharing;
 struct xh_sibling;
@@ -91,6 +92,7 @@ struct xh_file {
     struct xh_metadata_image *image;  /* its metadata image, NULL: none */
     struct xh_compressed *compressed; /* its compressed copy, NULL: none is wanted */
     struct xh_layouts *layouts;       /* where raw data lies */
+    struct xh_repeats *repeats;
     struct xh_sequence *sequence;
     struct xh_walk *walk;
     struct xh_whole *whole; /* all of it at once */

@@ -29,6 +29,10 @@
  * A second read of what is not kept waits for a round trip, and brings those pages as well. */
 #define TOLD_LEAST_BYTES (4u * XH_PAGE_BYTES)
 
+/* As long as a fifth of what is read is read again, all of it is kept: the tmpfs costs less than the link. No less than
+ * the shortest stream, as to begin one costs connections. */
+#define REREAD_TIMES 4u
+
 /* A read that does not wait for another process takes half of the link from it: that one's bytes take four times as
  * long as the read's own. Below SOON_NS nothing is worth bytes that cross the link twice, nor below LATE_LEAST_PAGES a
  * request. */
@@ -48,14 +52,19 @@ int xh_policy_keeps_read(const struct xh_keeping *k)
     return k->meta || k->shared || k->streamed < k->stream_bytes;
 }
 
-int xh_policy_is_reread(uint64_t empty, uint64_t again, int was)
+int xh_policy_is_reread(uint64_t empty, uint64_t again)
 {
-    return empty ? again > empty / 2 : was;
+    return again > empty / 2;
+}
+
+uint64_t xh_policy_stays_reread(uint64_t bytes)
+{
+    return xh_max64(REREAD_TIMES * bytes, XH_STREAM_LEAST_BYTES);
 }
 
 int xh_policy_keeps_pages(uint64_t bytes, uint64_t empty, uint64_t again)
 {
-    return bytes < XH_BULK_BYTES || xh_policy_is_reread(empty, again, 0);
+    return bytes < XH_BULK_BYTES || xh_policy_is_reread(empty, again);
 }
 
 size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *r, size_t n)
@@ -71,7 +80,7 @@ size_t xh_policy_keeps_ahead(const struct xh_keeping *k, const struct xh_range *
 
 static int told_again(const struct xh_announced *t)
 {
-    return t->empty && xh_policy_is_reread(t->empty, t->again, 0);
+    return xh_policy_is_reread(t->empty, t->again);
 }
 
 /* How many pieces these are: what lies one behind the other shares its pages. */

@@ -43,9 +43,11 @@ int xh_policy_keeps_read(const struct xh_keeping *k);
  * before. */
 int xh_policy_keeps_pages(uint64_t bytes, uint64_t empty, uint64_t again);
 
-/* Returns 1 when what streams by is read for a second time. |was|: the answer for the read before, which still holds
- * if no page was empty. */
-int xh_policy_is_reread(uint64_t empty, uint64_t again, int was);
+/* Returns 1 when what streams by is read for a second time: of |empty| pages, |again| were read before. */
+int xh_policy_is_reread(uint64_t empty, uint64_t again);
+
+/* Returns for how many bytes that nobody has read of late, once |bytes| were read again, more of that is expected. */
+uint64_t xh_policy_stays_reread(uint64_t bytes);
 
 /* Returns how many of the |n| ranges, from the first on, are kept of what is fetched ahead. |streamed| includes what is
  * on its way to the shadow. */

@@ -4,6 +4,7 @@
 #include "layouts.h"
 #include "object.h"
 #include "observer.h"
+#include "repeats.h"
 #include "row.h"
 #include "sequence.h"
 #include "siblings.h"
@@ -17,6 +18,7 @@ static const struct xh_observer *const observers[] = {
     &xh_siblings_observer,
     &xh_beside_observer,
     &xh_hints_observer,
+    &xh_repeats_observer,
     &xh_layouts_observer,
     &xh_sequence_observer,
     &xh_row_observer,

@@ -7,6 +7,7 @@
 
 #include "ahead/hints.h"
 #include "ahead/layouts.h"
+#include "ahead/repeats.h"
 #include "ahead/schedule.h"
 #include "ahead/sequence.h"
 #include "ahead/siblings.h"
@@ -38,6 +39,7 @@
 struct whole_file {
     struct xh_file f; /* the first: it is freed by its address */
     struct xh_layouts layouts;
+    struct xh_repeats repeats;
     struct xh_sequence sequence;
     struct xh_unverified_head unverified;
     struct xh_walk walk;
@@ -144,6 +146,7 @@ static void become_child(struct xh_file *f)
     xh_walk_init(f, f->walk->index != NULL);
     xh_whole_init(f->whole);
     xh_layouts_after_fork(f->layouts);
+    xh_repeats_init(f->repeats);
     xh_sequence_init(f->sequence);
     xh_stage_forget(f->stage);
     xh_flights_init(f->flights);
@@ -194,6 +197,7 @@ static struct xh_file *file_new(void)
         return NULL;
     w->f.above = &above;
     w->f.layouts = &w->layouts;
+    w->f.repeats = &w->repeats;
     w->f.sequence = &w->sequence;
     w->f.unverified = &w->unverified;
     w->f.walk = &w->walk;
@@ -220,6 +224,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     xh_env_hold(&f->opt); /* on the program's own thread, or from whoever opens a part */
     atomic_init(&f->process, xh_process());
     xh_layouts_init(f->layouts);
+    xh_repeats_init(f->repeats);
     xh_sequence_init(f->sequence);
     xh_stage_init(f->stage);
     xh_flights_init(f->flights);

@@ -14,13 +14,18 @@ struct xh_announced;
 
 /* Of an open file; changed here alone. All zero at first. */
 struct xh_keep {
-    _Atomic int is_reread; /* what streams by was read before */
+    _Atomic uint64_t again; /* what streams by counts as read again, until so many fresh bytes were read; 0: not */
 };
 
 /* |op| is about to fetch what it lacks: counts its bytes among those that stream by, and marks their pages as read.
  * |shared|: xh_file_shared. |told|: what it reads may have been told, and come past the shadow. Returns 1 when what it
  * fetches is to stay in the shadow. */
 int xh_keep_begin(struct xh_read_op *op, int shared, int told);
+
+/* |bytes| were read again, which need not have been fetched again; or |bytes| were read that nobody had read of late.
+ * again: returns 1 when from now on what streams by is kept. */
+int xh_keep_again(struct xh_file *f, uint64_t bytes);
+void xh_keep_fresh(struct xh_file *f, uint64_t bytes);
 
 /* Fills in what is known of the pages of |t|, which the program said that it will read. */
 void xh_keep_told(struct xh_file *f, struct xh_announced *t);

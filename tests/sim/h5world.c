@@ -405,6 +405,7 @@ static uint64_t in_turn(enum sim_order order, uint64_t i, uint64_t n)
     case SIM_ORDER_STEPS: return 3 * i;
     case SIM_ORDER_PERIOD: return i / 3 * 10 + picked[i % 3];
     case SIM_ORDER_THEN: return i < n / 4 ? i : n / 4 + 2 * (i - n / 4);
+    case SIM_ORDER_TWICE: return i / 2;
     case SIM_ORDER_UP: break;
     }
     return i;
@@ -445,6 +446,28 @@ static int read_contiguous(struct h5 *h)
     }
     if (set >= 0)
         H5Dclose(set);
+    return rc;
+}
+
+/* All datasets in turns, a piece of each. */
+static int read_turns(struct h5 *h)
+{
+    const struct sim_world *w = h->w;
+    hid_t *sets = calloc(w->sets, sizeof *sets);
+    int rc = sets ? 0 : -1;
+    uint64_t all = w->set_bytes / w->read_bytes;
+    for (unsigned k = 0; rc == 0 && k < w->sets; k++)
+        rc = (sets[k] = open_set(h, k)) < 0 ? -1 : 0;
+    for (uint64_t i = 0, at; rc == 0 && (at = in_turn(w->order, i, all)) < all; i++)
+        for (unsigned k = 0; rc == 0 && k < w->sets; k++) {
+            rc = read_piece(h, sets[k], at * w->read_bytes, w->read_bytes);
+            if (rc == 0)
+                check(h, 0, place[k] + at * w->read_bytes, w->read_bytes);
+        }
+    for (unsigned k = 0; sets && k < w->sets; k++)
+        if (sets[k] > 0)
+            H5Dclose(sets[k]);
+    free(sets);
     return rc;
 }
 
@@ -630,6 +653,9 @@ int sim_h5_read(const struct sim_world *w, const char *url, uint64_t seed, struc
     case SIM_H5_STREAM:
     case SIM_H5_ROWS:
         rc = rc ? rc : read_contiguous(&h);
+        break;
+    case SIM_H5_TURNS:
+        rc = rc ? rc : read_turns(&h);
         break;
     case SIM_H5_AFTER:
     case SIM_H5_BESIDE:

@@ -485,7 +485,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->options.readahead = strcmp(b->name, "M1-off") != 0;
         return;
     }
-    int is_sets = strncmp(b->name + 2, "-sets", 5) == 0;
+    int is_sets = strncmp(b->name + 2, "-sets", 5) == 0, in_turns = strncmp(b->name + 2, "-turns", 6) == 0;
     switch (b->name[1]) {
     case '1':
         if (b->name[0] == 'S') { /* one image, somewhere */
@@ -499,6 +499,11 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->sets = is_sets ? b->images : 1;
         w->set_bytes = is_sets ? IMAGE_BYTES : (uint64_t)b->images * IMAGE_BYTES;
         w->read_bytes = IMAGE_BYTES;
+        if (in_turns) {
+            w->h5 = SIM_H5_TURNS;
+            w->sets = b->sources;
+            w->set_bytes /= w->sets;
+        }
         break;
     case '2':
         w->h5 = SIM_H5_CHUNKS;
@@ -541,6 +546,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
                : strstr(b->name, "-steps")  ? SIM_ORDER_STEPS
                : strstr(b->name, "-period") ? SIM_ORDER_PERIOD
                : strstr(b->name, "-then")   ? SIM_ORDER_THEN
+               : strstr(b->name, "-twice")  ? SIM_ORDER_TWICE
                                             : SIM_ORDER_UP;
     if (b->piece_bytes)
         w->read_bytes = b->piece_bytes;
@@ -827,6 +833,8 @@ static void usage(void)
            "sim --workload … --stalls S                that of each in turn, or each N-th (--every); more\n"
            "    than S seconds more are a failure\n"
            "sim --workload W1-down|W1-steps|W1-period|W1-then|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
+           "sim --workload W1-twice …                  each piece is read twice, one read after the other\n"
+           "sim --workload W1-turns [--sources N] …    so many datasets in turns, a piece of each\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
            "sim --workload W1 … [--least R] [--within S]   less than R of the best plain client, or more than S\n"
            "    seconds, are a failure\n"

@@ -38,14 +38,18 @@ enum sim_h5 {
     SIM_H5_MANY,   /* many files, one after another: open, a dataset's shape, close */
     SIM_H5_SECOND, /* a part of the first source, and then, while it is open, all of the second */
     SIM_H5_ALONE,  /* all of the second source */
+    SIM_H5_TURNS,  /* contiguous datasets in turns, a piece of each */
 };
 
-enum sim_order { /* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second */
+/* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second; TWICE: each twice,
+ * one read after the other. */
+enum sim_order {
     SIM_ORDER_UP,
     SIM_ORDER_DOWN,
     SIM_ORDER_STEPS,
     SIM_ORDER_PERIOD,
     SIM_ORDER_THEN,
+    SIM_ORDER_TWICE,
 };
 
 /* Another server that has the file. Its link has the rate |then| (bytes per ns) from |changes_ns| on; 0: it stays. */

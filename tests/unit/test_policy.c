@@ -81,16 +81,17 @@ Test(policy, small_reads_and_what_is_read_again_are_kept)
 {
     static const struct {
         uint64_t bytes, empty, again;
-        int was, kept, reread;
+        int kept, reread;
     } cases[] = {
-        {256 * KIB - 1, 64, 0, 0, 1, 0}, {256 * KIB, 64, 0, 0, 0, 0},  {MIB, 256, 128, 1, 0, 0},
-        {MIB, 256, 129, 0, 1, 1},        {MIB, 0, 0, 1, 0, 1},         {MIB, 0, 0, 0, 0, 0},
-        {MIB, 1, 1, 0, 1, 1},            {4 * KIB, 1, 0, 1, 1, 0},
+        {256 * KIB - 1, 64, 0, 1, 0}, {256 * KIB, 64, 0, 0, 0}, {MIB, 256, 128, 0, 0}, {MIB, 256, 129, 1, 1},
+        {MIB, 0, 0, 0, 0},            {MIB, 1, 1, 1, 1},        {4 * KIB, 1, 0, 1, 0},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         cr_assert_eq(xh_policy_keeps_pages(cases[i].bytes, cases[i].empty, cases[i].again), cases[i].kept, "%zu", i);
-        cr_assert_eq(xh_policy_is_reread(cases[i].empty, cases[i].again, cases[i].was), cases[i].reread, "%zu", i);
+        cr_assert_eq(xh_policy_is_reread(cases[i].empty, cases[i].again), cases[i].reread, "%zu", i);
     }
+    cr_assert_eq(xh_policy_stays_reread(8 * MIB), 32 * MIB, "a fifth of what is read");
+    cr_assert_eq(xh_policy_stays_reread(MIB), 16 * MIB, "the shortest stream");
 }
 
 Test(policy, what_is_fetched_ahead_is_kept_up_to_the_first_stream_bytes)
