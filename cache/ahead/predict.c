@@ -127,6 +127,18 @@ static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t
     return n;
 }
 
+enum xh_run_kind xh_predict_goes_on(const struct xh_predict_seq *p, struct xh_range r)
+{
+    struct xh_predict_seq then = *p;
+    note(&then, r, (struct xh_range){0, 0});
+    return then.kind;
+}
+
+int xh_predict_is_met(const struct xh_predict_seq *p, struct xh_range r)
+{
+    return r.off == p->last.off + (p->kind == XH_RUN_STRIDE ? p->step : p->last.len);
+}
+
 void xh_predict_expect(struct xh_predict_seq *p, uint64_t off, uint64_t bytes)
 {
     *p = (struct xh_predict_seq){.kind = XH_RUN_UP, .first = off, .ahead = off, .bytes = bytes};

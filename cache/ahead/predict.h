@@ -43,6 +43,12 @@ struct xh_predict_seq {
 size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole, uint64_t max_window,
                       uint64_t size, struct xh_range out[XH_PREDICT_RANGES]);
 
+/* Returns how a read of |r| goes on with the run of |p|; NONE: it does not. */
+enum xh_run_kind xh_predict_goes_on(const struct xh_predict_seq *p, struct xh_range r);
+
+/* Returns 1 when it is just where the run of |p| was to go on. */
+int xh_predict_is_met(const struct xh_predict_seq *p, struct xh_range r);
+
 /* A run that has read |bytes| elsewhere is expected to go on at |off|, where |p| has seen no read yet. */
 void xh_predict_expect(struct xh_predict_seq *p, uint64_t off, uint64_t bytes);
 

@@ -124,7 +124,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
         xh_schedule_head(f);
     /* While all connections bring what was dealt to them, a stream would begin over the few that are done. */
     if (stream_end > r.off &&
-        (follows || (!xh_fetch_wide_flying(f) &&
+        (follows || (!p->beside && !xh_fetch_wide_flying(f) &&
                      (p->after || xh_policy_streams(&k, in_turns(p, stream_end - r.off) + p->more)))))
         seen = xh_stage_stream(f, r.off, stream_end, p->turns, p->after);
     if (seen == XH_STREAM_LATER)
@@ -147,7 +147,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     /* Part of a row that is as long, or of a run that streams: it passes the shadow by. */
     if (follows || xh_policy_streams(&k, r.len + xh_followed_by(f)))
         return pieces[xh_stage_fetch(f, pieces, n, 0)].off;
-    return pieces[wide ? to_shadow(f, pieces, n, &k, XH_OVER_ALL) : fetch(f, pieces, n, &k, 0)].off;
+    return pieces[wide ? to_shadow(f, pieces, n, &k, XH_OVER_ALL) : fetch(f, pieces, n, &k, p->beside > 1)].off;
 }
 
 /* Fetches of the compressed copy what covers the ranges. Returns 0 where the original is the smaller way. */

@@ -22,6 +22,7 @@ struct xh_proposal {
     uint64_t window;  /* how far ahead of the reader the observer may look */
     uint64_t after;   /* bytes of other files that the reader has before it; 0: it reads this one */
     unsigned turns;   /* so many files are read in turns, this one among them; 0 and 1: it is read alone */
+    unsigned beside;  /* > 0: other runs of the file are read in turns with it, so that no stream begins */
     int leads;        /* a read is about to take the first bytes: if no stream brings them, nothing is fetched */
 };
 

@@ -1,6 +1,8 @@
 /* Sequences: see sequence.h. A run goes to the end of its dataset where that is known. */
 #include "sequence.h"
 
+#include <string.h>
+
 #include "object.h"
 #include "hints.h"
 #include "layouts.h"
@@ -13,27 +15,111 @@ void xh_sequence_init(struct xh_sequence *s)
     pthread_mutex_init(&s->lock, NULL);
 }
 
+/* ---- several runs in turns. Lock held. */
+
+/* Sets |*out| to the one of |run| of which |r| is the third of equal steps, whatever was read between them. */
+static void find_step(const struct xh_run_read *run, struct xh_range r, struct xh_run_read *out)
+{
+    for (size_t i = 0; i < XH_RUNS_MOST; i++)
+        for (size_t k = i + 1; k < XH_RUNS_MOST; k++) {
+            struct xh_range l = run[i].seq.last, before = run[k].seq.last;
+            if (l.len != r.len || before.len != r.len || l.off == before.off || r.off - l.off != l.off - before.off)
+                continue;
+            *out = run[i];
+            out->seq.step = r.off - l.off;
+            out->seq.same = 1;
+            out->seq.doubt = run[0].seq.doubt;
+            return;
+        }
+}
+
+/* Returns which run a read of |r| goes on with, one that it meets exactly before others; XH_RUNS_MOST: none. */
+static size_t find(const struct xh_run_read *run, struct xh_range r, enum xh_run_kind *kind)
+{
+    for (int exactly = 1; exactly >= 0; exactly--)
+        for (size_t i = 0; i < XH_RUNS_MOST; i++) {
+            const struct xh_predict_seq *p = &run[i].seq;
+            if ((i > 0 && p->last.len == 0) || (exactly && !xh_predict_is_met(p, r)))
+                continue;
+            if ((*kind = xh_predict_goes_on(p, r)) != XH_RUN_NONE)
+                return i;
+        }
+    return XH_RUNS_MOST;
+}
+
+/* The run that a read of |r| goes on with, first in its order from now on; or a new one, in the place of that which was
+ * not read for longest. What a step leaves may be the beginning of another run, as datasets that are read in turns may
+ * lie in equal distances. So it stays, as one that has not gone on yet. */
+static struct xh_run_read *run_of(struct xh_sequence *s, struct xh_range r)
+{
+    struct xh_run_read *run = s->run, was;
+    enum xh_run_kind kind = XH_RUN_NONE;
+    size_t i = find(run, r, &kind);
+    s->reads++;
+    if (run->seq.last.len == 0 || (i == 0 && kind == XH_RUN_UP))
+        return run;
+    was = run[i < XH_RUNS_MOST ? i : 0];
+    if (i > 0)
+        was.back = i < XH_RUNS_MOST ? s->reads : 0;
+    if (kind == XH_RUN_NONE)
+        find_step(run, r, &was);
+    memmove(&run[1], &run[0], (kind == XH_RUN_UP ? i : XH_RUNS_MOST - 1) * sizeof *run);
+    if (kind == XH_RUN_STRIDE && i + 1 < XH_RUNS_MOST) {
+        run[i + 1].seq.kind = XH_RUN_NONE;
+        run[i + 1].back = 0;
+    }
+    run[0] = was;
+    return run;
+}
+
+/* What was proposed of runs is so no longer. */
+static void forget_ahead(struct xh_sequence *s)
+{
+    for (size_t i = 0; i < XH_RUNS_MOST; i++)
+        if (s->run[i].seq.kind == XH_RUN_UP)
+            s->run[i].seq.ahead = s->run[i].seq.last.off + s->run[i].seq.last.len;
+}
+
+/* How many runs are read in turns, as far as can be seen: of two, one comes back first. A stream is of one run: where
+ * two have come back it ends, and no other begins. */
+static unsigned in_turns(struct xh_file *f)
+{
+    struct xh_sequence *s = f->sequence;
+    unsigned n = 0, were = s->turns;
+    for (size_t i = 0; i < XH_RUNS_MOST; i++)
+        n += s->run[i].back && s->reads - s->run[i].back < 2 * XH_RUNS_MOST;
+    s->turns = n;
+    if (were <= 1 && n > 1) {
+        xh_schedule_leave(f);
+        forget_ahead(s);
+    }
+    return n > 1 ? n : n + 1;
+}
+
 /* A run upwards: fetches what lies before the reader, or lets it stream. Lock held. */
 static void ahead_up(struct xh_file *f, const struct xh_range *want)
 {
-    struct xh_predict_seq *p = &f->sequence->seq;
+    struct xh_predict_seq *p = &f->sequence->run[0].seq;
     uint64_t end = p->last.off + p->last.len;
     if (want)
-        p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = want, .n = 1, .window = p->window, .run_end = p->end,
+        p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = want, .n = 1, .window = p->window,
+                                                            .run_end = f->sequence->turns > 1 ? 0 : p->end,
+                                                            .beside = f->sequence->turns,
                                                             .turns = xh_siblings_width(f)});
     if (xh_schedule_reach(f, end, p->window))
-        p->ahead = end;
+        forget_ahead(f->sequence);
 }
 
 void xh_sequence_again(struct xh_file *f)
 {
-    struct xh_predict_seq *p = &f->sequence->seq;
+    struct xh_predict_seq *p = &f->sequence->run[0].seq;
     if (pthread_mutex_trylock(&f->sequence->lock))
         return;
     uint64_t end = p->last.off + p->last.len;
     if (p->kind == XH_RUN_UP && p->window && end < p->end) {
         struct xh_range want = {end, p->end - end < p->window ? p->end - end : p->window};
         xh_schedule_reach(f, end, p->window); /* told at once that the streams end */
+        forget_ahead(f->sequence);
         ahead_up(f, &want);
     }
     pthread_mutex_unlock(&f->sequence->lock);
@@ -59,7 +145,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
                               .hinted = xh_hints_any(f->hints)};
     if (!xh_policy_leads(&lead) || pthread_mutex_trylock(&f->sequence->lock))
         return 0;
-    struct xh_predict_seq seq = f->sequence->seq;
+    struct xh_predict_seq seq = f->sequence->run[0].seq;
     uint64_t most = xh_guess_window(f), least = turns > 1 && lead.begins ? XH_STREAM_LEAST_BYTES / turns : 0;
     if (xh_predict_seq(&seq, r, whole, most, f->size, want) && seq.kind == XH_RUN_UP) {
         seq.window = seq.window < least && least <= most ? least : seq.window;
@@ -68,7 +154,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
         led = seq.ahead >= r.off + r.len;
     }
     if (led) {
-        f->sequence->seq = seq;
+        f->sequence->run[0].seq = seq;
         xh_schedule_reach(f, r.off + r.len, seq.window);
     }
     pthread_mutex_unlock(&f->sequence->lock);
@@ -77,7 +163,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
 
 void xh_sequence_begin(struct xh_file *f, const struct xh_row *row, uint64_t after, uint64_t len)
 {
-    struct xh_predict_seq *p = &f->sequence->seq;
+    struct xh_predict_seq *p = &f->sequence->run[0].seq;
     uint64_t end = row->at.off + len;
     if (pthread_mutex_trylock(&f->sequence->lock))
         return;
@@ -98,14 +184,13 @@ int xh_sequence_look(struct xh_file *f, struct xh_predict_seq *out)
 {
     if (pthread_mutex_trylock(&f->sequence->lock))
         return 0;
-    *out = f->sequence->seq;
+    *out = f->sequence->run[0].seq;
     pthread_mutex_unlock(&f->sequence->lock);
     return 1;
 }
 
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
-    struct xh_predict_seq *p = &f->sequence->seq;
     struct xh_range want[XH_PREDICT_RANGES];
     uint64_t lo = UINT64_MAX, hi = 0, bytes = 0;
     for (size_t i = 0; i < s->n; i++) {
@@ -121,7 +206,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     struct xh_range r = {lo, hi - lo}, whole = xh_layouts_dataset(f, r);
     if (pthread_mutex_trylock(&f->sequence->lock))
         return 0;
-    uint64_t window = xh_guess_window(f);
+    struct xh_predict_seq *p = &run_of(f->sequence, r)->seq;
+    uint64_t window = xh_guess_window(f) / in_turns(f);
     if (f->opened_jointly)
         window = xh_policy_joint_window(window, p->bytes, whole.len && xh_file_shared(f) ? r.len : 0);
     p->takes_turns = xh_siblings_width(f) > 1;

@@ -317,6 +317,25 @@ Test(predict, a_run_of_small_reads_is_let_as_far_ahead_as_one_of_large_ones)
     }
 }
 
+Test(predict, a_read_goes_on_with_a_run_or_does_not)
+{
+    struct xh_predict_seq p = {0};
+    struct xh_range out[XH_PREDICT_RANGES], none = {0, 0};
+    const struct xh_predict_seq *seq = &p;
+    cr_assert_eq(xh_predict_goes_on(seq, (struct xh_range){0, 4096}), XH_RUN_NONE, "a first small read shows no order");
+    xh_predict_seq(&p, (struct xh_range){0, 4096}, none, 64 * MIB, 900 * MIB, out);
+    cr_assert_eq(xh_predict_goes_on(seq, (struct xh_range){4096, 4096}), XH_RUN_UP);
+    cr_assert(xh_predict_is_met(seq, (struct xh_range){4096, 4096}));
+    cr_assert_eq(xh_predict_goes_on(seq, (struct xh_range){4096 + 100, 4096}), XH_RUN_UP, "behind a small gap");
+    cr_assert_not(xh_predict_is_met(seq, (struct xh_range){4096 + 100, 4096}));
+    cr_assert_eq(xh_predict_goes_on(seq, (struct xh_range){MIB, 4096}), XH_RUN_NONE);
+    xh_predict_seq(&p, (struct xh_range){MIB, 4096}, none, 64 * MIB, 900 * MIB, out);
+    cr_assert_eq(xh_predict_goes_on(seq, (struct xh_range){2 * MIB, 4096}), XH_RUN_STRIDE, "the same step again");
+    xh_predict_seq(&p, (struct xh_range){2 * MIB, 4096}, none, 64 * MIB, 900 * MIB, out);
+    cr_assert(xh_predict_is_met(seq, (struct xh_range){3 * MIB, 4096}));
+    cr_assert_eq(p.last.off, 2 * MIB, "to ask changes nothing");
+}
+
 Test(predict, one_slice_of_a_large_dataset_brings_little_behind_it)
 {
     const struct xh_range whole = {MIB, 800 * MIB};

@@ -1062,7 +1062,7 @@ Test(read, a_stream_that_breaks_off_under_its_first_read_is_made_up_for_at_once,
 
 #define CUT_BYTES (100u << 20)
 #define CUT_READ (256u << 10)
-#define CUT_AFTER (3 * CUT_READ) /* its next reads are here already, and before they are twice as many a stream begins */
+#define CUT_AFTER (3 * CUT_READ) /* its next reads are here already; before they are twice as many, a stream begins */
 
 /* The stream is dealt anew behind what it still has to bring, while there is room left in the shadow for what is
  * fetched ahead. */
@@ -1711,14 +1711,14 @@ Test(read, files_that_are_read_in_turns_share_how_far_each_looks_ahead, .timeout
         for (int i = 0; i < 4; i++)
             alone(f[i], 1000000 + 10000 * (uint64_t)row);
     for (int i = 0; i < 4; i++)
-        cr_expect(f[i]->sequence->seq.window > 0 && f[i]->sequence->seq.window <= 100000, "%llu",
-                  (unsigned long long)f[i]->sequence->seq.window);
+        cr_expect(f[i]->sequence->run[0].seq.window > 0 && f[i]->sequence->run[0].seq.window <= 100000, "%llu",
+                  (unsigned long long)f[i]->sequence->run[0].seq.window);
     for (int i = 0; i < 4; i++)
-        cr_expect_eq(f[i]->sequence->seq.takes_turns, 1);
+        cr_expect_eq(f[i]->sequence->run[0].seq.takes_turns, 1);
     for (int row = 20; row < 100; row++)
         alone(f[2], 1000000 + 10000 * (uint64_t)row);
-    cr_expect_gt(f[2]->sequence->seq.window, 100000, "it is read alone now");
-    cr_expect_eq(f[2]->sequence->seq.takes_turns, 0);
+    cr_expect_gt(f[2]->sequence->run[0].seq.window, 100000, "it is read alone now");
+    cr_expect_eq(f[2]->sequence->run[0].seq.takes_turns, 0);
     for (int i = 0; i < 4; i++)
         xh_cache_close(f[i]);
 }
