@@ -8,7 +8,9 @@ from . import data
 
 BLOCK = 10240               # a small read
 IMAGES = f"1,{data.SIDE},{data.SIDE}"
+ORDERED = 512               # pieces of T1
 LATE_S = 0.3                # a process that is begun by hand or by a script after another, while that one streams
+ROWS = 16                   # of an image, 64 KiB
 SLAB = f"8,{data.CHUNK[1]},{data.SIDE}"     # across chunks: a band of eight images
 
 
@@ -103,6 +105,14 @@ def table(p):
     t.append(Workload("S1", f"one of {p.images} images, then close", ("images", p.images),
                       ("pieces", "images", IMAGES, "{places}", "one"),
                       both, places=((p.images // 2, 0, 0),), serial=True, extra=True))
+    half, at = p.images // 2, [(i, r, 0) for i in range(p.images) for r in range(0, data.SIDE, ROWS)][:ORDERED]
+    far = [(half + i, r, 0) for i, r, _ in at]
+    for name, what, places in (("rows", "in order", at), ("turns", "from the beginning and from the middle, in turns",
+                                                         [place for pair in zip(at, far) for place in pair]),
+                               ("twice", "in order, each twice", [place for place in at for _ in range(2)])):
+        t.append(Workload(f"T1-{name}", f"{len(places)} pieces of 64 KiB of {p.images} images, {what}",
+                          ("images", p.images), ("pieces", "images", f"1,{ROWS},{data.SIDE}", "{places}", "one"), both,
+                          places=tuple(places), serial=True, extra=True))
     n, rows, columns = p.cube
     t.append(Workload("K1", f"three columns d[:, y, x] of a contiguous cube of {n} x {rows} x {columns} uint16",
                       ("cube", n, rows, columns),
@@ -184,7 +194,7 @@ def chosen(all_of, names):
     if not names:
         return [w for w in all_of if not w.extra]
     found = [w for w in all_of if w.name in names or
-             ((not w.extra or w.name.startswith(("P", "E", "V", "R"))) and any(w.name.startswith(n + "-")
+             ((not w.extra or w.name.startswith(("P", "E", "V", "R", "T"))) and any(w.name.startswith(n + "-")
                                                                                for n in names))]
     for n in names:
         if not any(w.name == n or w.name.startswith(n + "-") for w in all_of):
