@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cache/base/letters.h"
 #include "copies.h"
 #include "elink.h"
 #include "h5err.h"

@@ -9,7 +9,6 @@
 #include "base/table.h"
 #include "object.h"
 #include "pages/flow.h"
-#include "predict.h"
 #include "schedule.h"
 #include "stream/room.h"
 #include "stream/stage.h"

@@ -11,7 +11,6 @@
 
 #include <hdf5.h>
 
-#include "../../cache/shadow/shadow.h"
 #include "../inside.h"
 #include "h5open.h"
 
