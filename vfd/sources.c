@@ -135,15 +135,15 @@ int xh_source_beside(const struct xh_namer *by, const char *relative, const char
         return 0;
     /* The server with a login that the URL may have; the path as the file was opened, which may have been put right
      * itself. */
-    const char *host = strstr(url, "://"), *parent = strstr(by->parent, "://");
+    const char *parent = strstr(by->parent, "://");
     const char *path = parent ? strchr(parent + 3, '/') : NULL, *slash = path ? strrchr(path, '/') : NULL;
-    if (!host || strlen(by->parent) + 1 >= sizeof by->parent) /* it may have been cut */
+    size_t server = xh_url_server_bytes(url);
+    if (!server || strlen(by->parent) + 1 >= sizeof by->parent) /* it may have been cut */
         return xh_err_set(err, XH_E_INVAL, 0,
                           "%s names the file %.200s relative to itself, and its URL is too long for that: use a URL",
                           by->parent, relative);
-    host += 3;
-    if (asprintf(out, "%.*s%.*s/%s", (int)(host - url + (ptrdiff_t)strcspn(host, "/?#")), url,
-                 slash ? (int)(slash - path) : 0, slash ? path : "", relative) >= 0)
+    if (asprintf(out, "%.*s%.*s/%s", (int)server, url, slash ? (int)(slash - path) : 0, slash ? path : "",
+                 relative) >= 0)
         return 0;
     *out = NULL;
     return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a URL");

@@ -114,6 +114,18 @@ const char *xh_behind_login(const char *from)
     return b.sound || !b.at ? b.host : b.at + 1;
 }
 
+size_t xh_url_server_bytes(const char *url)
+{
+    const char *host = strstr(url, "://");
+    return host ? (size_t)(host - url) + 3 + strcspn(host + 3, "/?#") : 0;
+}
+
+size_t xh_url_directory_bytes(const char *url)
+{
+    const char *slash = memrchr(url, '/', strcspn(url, "?#"));
+    return slash ? (size_t)(slash + 1 - url) : 0;
+}
+
 struct text {
     char *at;
     size_t size, n;

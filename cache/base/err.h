@@ -59,6 +59,11 @@ const char *xh_err_name(int code);
  * which / ? or # were not written as %xx ends at the last @: it shows as a port that is none. */
 const char *xh_behind_login(const char *from);
 
+/* How much of |url| names its server, without the "/" behind it; 0: it names none. And how much names its directory,
+ * with the "/": a query may belong to one file. */
+size_t xh_url_server_bytes(const char *url);
+size_t xh_url_directory_bytes(const char *url);
+
 /* Copies |url| to |out| without user info, query and fragment, made plain. What may be a part of a password, as its
  * slash was not written %2F, shows as "...". A URL that does not fit into |size| ends with "...". Returns |out|. */
 char *xh_url_shown(const char *url, char *out, size_t size);

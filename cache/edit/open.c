@@ -16,9 +16,8 @@
 
 int xh_edit_settle(struct xh_edit *e, const char *url, const struct xh_options *o, struct xh_err *err)
 {
-    const char *host = strstr(url, "://"), *end = host ? host + 3 + strcspn(host + 3, "/?#") : url;
-    const char *at = host ? memrchr(host + 3, '@', (size_t)(end - host - 3)) : NULL;
-    const char *from = at ? at + 1 : host ? host + 3 : url;
+    const char *end = url + xh_url_server_bytes(url), *at = memrchr(url, '@', (size_t)(end - url));
+    const char *from = at ? at + 1 : end > url ? strstr(url, "://") + 3 : url;
     e->opt = *o;
     e->opt.is_written = e->opt.is_kept = 1;
     xh_env_hold(&e->opt);

@@ -153,9 +153,7 @@ static int open_told(struct xh_file *f, const struct xh_told *told, struct xh_or
 /* How the note is named that |f|'s server tells dates apart. */
 static void apart_name(const struct xh_file *f, char *out, size_t size)
 {
-    const char *host = strstr(f->url_shown, "://");
-    size_t n = host ? (size_t)(host - f->url_shown) + 3 + strcspn(host + 3, "/?#") : 0;
-    snprintf(out, size, "dates apart %.*s", (int)n, f->url_shown);
+    snprintf(out, size, "dates apart %.*s", (int)xh_url_server_bytes(f->url_shown), f->url_shown);
 }
 
 /* Opens what was opened last of the URL, as far as it is here: on the disk, else in the shadow. */

@@ -241,11 +241,8 @@ void xh_compressed_note(struct xh_read_op *op, int over)
 /* Sets the copy's URL, and the name by which its directory is remembered. Returns 0, or -1 without memory. */
 static int name(struct xh_compressed *b, const char *url)
 {
-    size_t dir = strcspn(url, "?#");
-    while (dir && url[dir - 1] != '/')
-        dir--;
     b->url = xh_known_url(url, XH_PACKED_SUFFIX);
-    if (asprintf(&b->known, "%.*s" XH_PACKED_SUFFIX "/", (int)dir, url) < 0)
+    if (asprintf(&b->known, "%.*s" XH_PACKED_SUFFIX "/", (int)xh_url_directory_bytes(url), url) < 0)
         b->known = NULL;
     return b->url && b->known ? 0 : -1;
 }

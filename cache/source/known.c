@@ -29,22 +29,6 @@ static struct row *directories, *warned;
 /* Guards them. A leaf, and only tried: a fork may leave it locked for ever, and not knowing costs only a request. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* How much of |url| names its server, without "/", so that no directory has the same name. */
-static size_t server(const char *url)
-{
-    const char *host = strstr(url, "://");
-    return host ? (size_t)(host - url) + 3 + strcspn(host + 3, "/?#") : 0;
-}
-
-/* How much of |url| names its directory, "/" included; a query may belong to one file. */
-static size_t directory(const char *url)
-{
-    size_t n = strcspn(url, "?#");
-    while (n && url[n - 1] != '/')
-        n--;
-    return n;
-}
-
 void xh_known_options(struct xh_options *out, const struct xh_options *o)
 {
     *out = *o;
@@ -106,7 +90,7 @@ static enum xh_known known(const char *url, size_t n)
 /* 1 when all directories of |url|'s server that were asked have none, and they are enough. Lock held. */
 static int lacks_all(const char *url)
 {
-    size_t n = server(url), nones = 0;
+    size_t n = xh_url_server_bytes(url), nones = 0;
     for (const struct row *r = directories; r; r = r->hh.next)
         if (strncmp(r->name, url, n) == 0 && r->name[n] == '/') {
             if (r->is == XH_KNOWN_SOME)
@@ -134,7 +118,7 @@ static void note(const char *url, size_t n, const struct xh_options *o, int lack
 
 enum xh_known xh_known_of(const char *url, const struct xh_options *o)
 {
-    size_t n = directory(url);
+    size_t n = xh_url_directory_bytes(url);
     enum xh_known is = XH_KNOWN_NOTHING;
     if (pthread_mutex_trylock(&lock) == 0) {
         is = known(url, n);
@@ -142,12 +126,12 @@ enum xh_known xh_known_of(const char *url, const struct xh_options *o)
     }
     if (is != XH_KNOWN_NOTHING)
         return is;
-    return is_noted(url, n, o) || is_noted(url, server(url), o) ? XH_KNOWN_NONE : XH_KNOWN_NOTHING;
+    return is_noted(url, n, o) || is_noted(url, xh_url_server_bytes(url), o) ? XH_KNOWN_NONE : XH_KNOWN_NOTHING;
 }
 
 void xh_known_opened(const char *url, const struct xh_options *o, int rc)
 {
-    size_t n = directory(url);
+    size_t n = xh_url_directory_bytes(url);
     int some = rc == 0, none = rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS;
     if ((!some && !none) || pthread_mutex_trylock(&lock))
         return;
@@ -159,7 +143,7 @@ void xh_known_opened(const char *url, const struct xh_options *o, int rc)
     if (!keeps)
         note(url, n, o, none);
     if (all || some)
-        note(url, server(url), o, all);
+        note(url, xh_url_server_bytes(url), o, all);
 }
 
 void xh_known_warn(const char *url, const char *why)

@@ -316,13 +316,10 @@ static int get(struct download *d, const struct xh_options *given)
 /* Copies the last part of |url|'s path. Returns 0, or -1 when it is no name for a file. */
 static int name_of(const char *url, char *out, size_t size)
 {
-    const char *path = strstr(url, "://") + 3;
-    size_t n = strcspn(path, "?#"), from = n;
-    while (from && path[from - 1] != '/')
-        from--;
-    if (from == 0 || from == n || n - from >= size)
+    size_t n = strcspn(url, "?#"), from = xh_url_directory_bytes(url);
+    if (from < xh_url_server_bytes(url) || from == n || n - from >= size)
         return -1;
-    memcpy(out, path + from, n - from);
+    memcpy(out, url + from, n - from);
     out[n - from] = '\0';
     return strcmp(out, ".") == 0 || strcmp(out, "..") == 0 ? -1 : 0;
 }

@@ -51,8 +51,8 @@ static char *url_of(const char *name, const char *url)
     if (xh_cache_is_url(name))
         return strdup(name);
     /* if an absolute path does not exist, HDF5 looks for its last part beside the file */
-    const char *last = name[0] == '/' ? strrchr(name, '/') + 1 : name, *slash = memrchr(url, '/', strcspn(url, "?#"));
-    return asprintf(&out, "%.*s%s", slash ? (int)(slash + 1 - url) : 0, url, last) < 0 ? NULL : out;
+    const char *last = name[0] == '/' ? strrchr(name, '/') + 1 : name;
+    return asprintf(&out, "%.*s%s", (int)xh_url_directory_bytes(url), url, last) < 0 ? NULL : out;
 }
 
 /* Sets the timeouts of |o| to those of |from|, but at most to |left_ns| and EACH_MOST_MS. */

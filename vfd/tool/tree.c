@@ -656,9 +656,6 @@ int xh_tree_is_directory(const char *url)
 
 int xh_tree_name(const char *url, char out[XH_ENTRY_NAME_BYTES + 1])
 {
-    const char *path = strstr(url, "://") + 3;
-    size_t n = strcspn(path, "?#"), from = n;
-    while (from && path[from - 1] != '/')
-        from--;
-    return from ? xh_listing_name(path + from, n - from, out) : -1;
+    size_t n = strcspn(url, "?#"), from = xh_url_directory_bytes(url);
+    return from > xh_url_server_bytes(url) ? xh_listing_name(url + from, n - from, out) : -1;
 }
