@@ -205,14 +205,13 @@ void xh_endpoint_take(struct xh_request *r)
 /* What is queued ahead of |o|'s reader goes before what is queued of other files, as |o| is read now. */
 static void prefer(struct xh_endpoint *e, const struct xh_origin *o)
 {
-    struct xh_ring first, *next;
+    struct xh_ring first;
     xh_ring_init(&first);
-    for (struct xh_ring *p = e->speculative.next; p != &e->speculative; p = next) {
-        next = p->next;
-        if (xh_ring_of(p, struct xh_request, link)->job->origin != o)
+    xh_ring_each_leaving (struct xh_request, r, link, &e->speculative) {
+        if (r->job->origin != o)
             continue;
-        xh_ring_take(p);
-        xh_ring_put_last(&first, p);
+        xh_ring_take(&r->link);
+        xh_ring_put_last(&first, &r->link);
     }
     xh_ring_move_all(&first, &e->speculative);
     xh_ring_move_all(&e->speculative, &first);
@@ -354,7 +353,7 @@ static struct xh_thread *least_busy(const struct xh_endpoint *e)
 
 static struct xh_request *first_of(struct xh_ring *ring)
 {
-    return xh_ring_empty(ring) ? NULL : xh_ring_of(ring->next, struct xh_request, link);
+    return xh_ring_in(ring, ring->next, struct xh_request, link);
 }
 
 unsigned xh_endpoint_most(const struct xh_endpoint *e, const struct xh_origin *o, uint64_t bytes)
@@ -382,11 +381,9 @@ static int may_stream(const struct xh_endpoint *e, const struct xh_request *r)
 /* A stream that waits for a grown connection holds up no demand behind it. */
 static struct xh_request *first_demand(struct xh_endpoint *e)
 {
-    for (struct xh_ring *p = e->demand.next; p != &e->demand; p = p->next) {
-        struct xh_request *r = xh_ring_of(p, struct xh_request, link);
+    xh_ring_each (struct xh_request, r, link, &e->demand)
         if (!waits_for_grown(e, r) || choose_thread(e, r, 0))
             return r;
-    }
     return first_of(&e->demand);
 }
 
@@ -405,9 +402,9 @@ static int is_limited(const struct xh_endpoint *e, const struct xh_request *r)
 /* The first in |ring| that cannot wait; NULL: there is none. */
 static struct xh_request *first_urgent(struct xh_ring *ring)
 {
-    for (struct xh_ring *p = ring->next; p != ring; p = p->next)
-        if (cannot_wait(xh_ring_of(p, struct xh_request, link)))
-            return xh_ring_of(p, struct xh_request, link);
+    xh_ring_each (struct xh_request, r, link, ring)
+        if (cannot_wait(r))
+            return r;
     return NULL;
 }
 

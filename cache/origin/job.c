@@ -69,9 +69,7 @@ void xh_job_fail(struct xh_job *j, const struct xh_err *err)
     struct xh_endpoint *freed = NULL;
     if (j->err.code == 0)
         j->err = *err;
-    for (struct xh_ring *p = j->requests.next, *next; p != &j->requests; p = next) {
-        struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
-        next = p->next;
+    xh_ring_each_leaving (struct xh_request, r, in_job, &j->requests) {
         switch (r->state) {
         case XH_REQ_QUEUED: case XH_REQ_BOUND:
             if (!r->twin)
@@ -104,12 +102,9 @@ void xh_job_poison(struct xh_origin *o, const struct xh_err *err)
 {
     if (o->poison.code == 0)
         o->poison = *err;
-    for (struct xh_ring *p = o->jobs.next, *next; p != &o->jobs; p = next) {
-        struct xh_job *j = xh_ring_of(p, struct xh_job, in_origin);
-        next = p->next;
+    xh_ring_each_leaving (struct xh_job, j, in_origin, &o->jobs)
         if (j->transfer)
             xh_job_fail(j, &o->poison);
-    }
 }
 
 struct xh_job *xh_job_probe(struct xh_origin *o, enum xh_ask ask, struct xh_probe *p, void (*over)(struct xh_job *))

@@ -102,8 +102,7 @@ void xh_learn_date(struct xh_origin *o)
     if (o->dialect.proof != XH_BY_PROPFIND)
         return;
     xh_engine_lock();
-    for (struct xh_ring *p = dated.next; p != &dated; p = p->next) {
-        struct xh_origin *of = xh_ring_of(p, struct xh_origin, among_dated);
+    xh_ring_each (struct xh_origin, of, among_dated, &dated) {
         if (!o->served || !of->served || !xh_url_same_server(o->served, of->served) ||
             strcmp(of->url->text, o->url->text) != 0 ||
             (of->dialect.size == o->dialect.size && strcmp(of->dialect.value, o->dialect.value) == 0))

@@ -115,9 +115,9 @@ static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
 static void start_bound(struct xh_thread *t)
 {
     xh_engine_lock();
-    struct xh_ring *first;
-    while ((first = t->inbox.next) != &t->inbox) {
-        struct xh_request *r = xh_ring_of(first, struct xh_request, link), *rest = NULL;
+    struct xh_request *r;
+    while ((r = xh_ring_in(&t->inbox, t->inbox.next, struct xh_request, link)) != NULL) {
+        struct xh_request *rest = NULL;
         struct xh_exchange *x = calloc(1, sizeof *x);
         if (!x) {
             struct xh_err err;
@@ -186,17 +186,14 @@ static void cut_running(struct xh_thread *t, int all)
         struct xh_exchange *x = NULL;
         enum xh_net net = all ? XH_NET_EXITING : XH_NET_CANCELLED;
         xh_engine_lock();
-        for (struct xh_ring *p = t->running.next; p != &t->running && !x; p = p->next) {
-            struct xh_request *r = xh_ring_of(p, struct xh_request, link);
-            if (all || r->cut) {
-                x = r->exchange;
-            } else if (leaves(r)) {
-                x = r->exchange;
-                net = XH_NET_LEFT;
-            } else if (begins_anew(r)) {
-                x = r->exchange;
-                net = XH_NET_STUCK;
-            }
+        xh_ring_each (struct xh_request, r, link, &t->running) {
+            int ends = all || r->cut, left = !ends && leaves(r);
+            if (!ends && !left && !begins_anew(r))
+                continue;
+            x = r->exchange;
+            net = ends ? net : left ? XH_NET_LEFT : XH_NET_STUCK;
+            if (x)
+                break;
         }
         if (!x)
             t->cuts = 0;
@@ -213,11 +210,12 @@ static void resume_running(struct xh_thread *t)
     for (;;) {
         struct xh_exchange *x = NULL;
         xh_engine_lock();
-        for (struct xh_ring *p = t->running.next; p != &t->running && !x; p = p->next) {
-            struct xh_request *r = xh_ring_of(p, struct xh_request, link);
+        xh_ring_each (struct xh_request, r, link, &t->running) {
             if (r->resume)
                 x = r->exchange;
             r->resume = 0;
+            if (x)
+                break;
         }
         if (!x)
             t->resumes = 0;
@@ -250,9 +248,9 @@ static void tell(struct xh_job *j)
 
 static void tell_all(struct xh_ring *finished)
 {
-    struct xh_ring *first;
-    while ((first = xh_ring_take_first(finished)) != NULL)
-        tell(xh_ring_of(first, struct xh_job, in_finished));
+    struct xh_job *first;
+    while ((first = xh_ring_take_first(finished, struct xh_job, in_finished)) != NULL)
+        tell(first);
 }
 
 /* Puts delayed requests whose time has come into their queues. Lock held.
@@ -370,8 +368,8 @@ static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
 static uint64_t hedge_running(struct xh_thread *t)
 {
     uint64_t now = xh_now_ns(), nearest = UINT64_MAX;
-    for (struct xh_ring *p = t->running.next; p != &t->running; p = p->next) {
-        uint64_t wait = see_to(t, xh_ring_of(p, struct xh_request, link), now);
+    xh_ring_each (struct xh_request, r, link, &t->running) {
+        uint64_t wait = see_to(t, r, now);
         nearest = wait < nearest ? wait : nearest;
     }
     return nearest;
@@ -411,7 +409,8 @@ static void run(struct xh_thread *t)
 /* Fails what no thread will come to any more. Lock held on entry and on return. */
 static void fail_leftovers(void)
 {
-    struct xh_ring left, finished, *first;
+    struct xh_ring left, finished;
+    struct xh_request *r;
     struct xh_err err;
     xh_ring_init(&left);
     xh_ring_init(&finished);
@@ -421,8 +420,7 @@ static void fail_leftovers(void)
         xh_ring_move_all(&left, &xh_engine_thread(i)->delayed);
     }
     xh_err_set(&err, XH_E_SYS, 0, "the process is exiting");
-    while ((first = xh_ring_take_first(&left)) != NULL) {
-        struct xh_request *r = xh_ring_of(first, struct xh_request, link);
+    while ((r = xh_ring_take_first(&left, struct xh_request, link)) != NULL) {
         r->job->lost = 1;
         if (r->job->err.code == 0)
             r->job->err = err;

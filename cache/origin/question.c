@@ -157,10 +157,8 @@ static void wait_patiently(struct xh_origin *o, struct xh_wait *w, unsigned ms)
         xh_err_set(&err, XH_E_CANCELLED, 0, "%.200s: it was not waited for any longer", o->url->shown);
     else
         return;
-    for (struct xh_ring *q = o->jobs.next, *next; q != &o->jobs; q = next) {
-        next = q->next;
-        xh_job_fail(xh_ring_of(q, struct xh_job, in_origin), &err);
-    }
+    xh_ring_each_leaving (struct xh_job, j, in_origin, &o->jobs)
+        xh_job_fail(j, &err);
 }
 
 int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe *p, struct xh_err *err)

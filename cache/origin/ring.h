@@ -10,6 +10,15 @@ struct xh_ring {
 };
 
 #define xh_ring_of(link, type, member) ((type *)((char *)(link) - offsetof(type, member)))
+/* The same; NULL where |link| is the ring itself. */
+#define xh_ring_in(ring, link, type, member) ((link) == (ring) ? NULL : xh_ring_of(link, type, member))
+
+/* For each |x| of |ring|. each_leaving: where |x| may leave it, but the next one does not. */
+#define xh_ring_each(type, x, member, ring) \
+    for (type *x = xh_ring_in(ring, (ring)->next, type, member); x; x = xh_ring_in(ring, x->member.next, type, member))
+#define xh_ring_each_leaving(type, x, member, ring)                                                                  \
+    for (type *x = xh_ring_in(ring, (ring)->next, type, member), *x##_next;                                          \
+         x && (x##_next = xh_ring_in(ring, x->member.next, type, member), 1); x = x##_next)
 
 static inline void xh_ring_init(struct xh_ring *r)
 {
@@ -42,15 +51,14 @@ static inline void xh_ring_take(struct xh_ring *link)
     xh_ring_init(link);
 }
 
-/* Takes and returns the first link, or NULL. */
-static inline struct xh_ring *xh_ring_take_first(struct xh_ring *ring)
-{
-    struct xh_ring *first = ring->next;
-    if (first == ring)
-        return NULL;
-    xh_ring_take(first);
-    return first;
-}
+/* Takes and returns the first of |ring|, or NULL. */
+#define xh_ring_take_first(ring, type, member)                                    \
+    ({                                                                            \
+        type *first_ = xh_ring_in(ring, (ring)->next, type, member);              \
+        if (first_)                                                               \
+            xh_ring_take(&first_->member);                                        \
+        first_;                                                                   \
+    })
 
 /* Moves all of |from| behind the last of |to|. */
 static inline void xh_ring_move_all(struct xh_ring *to, struct xh_ring *from)

@@ -23,12 +23,13 @@ int xh_origin_ready(const struct xh_options *o, struct xh_err *err)
 
 int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t n, struct xh_err *err)
 {
-    struct xh_ring jobs, *p;
+    struct xh_ring jobs;
+    struct xh_job *j;
     struct xh_err cancelled;
     xh_err_set(&cancelled, XH_E_CANCELLED, 0, "%.200s: the file was closed", o->url->shown);
     xh_ring_init(&jobs);
     for (size_t i = 0; i < n; i++) {
-        struct xh_job *j = calloc(1, sizeof *j);
+        j = calloc(1, sizeof *j);
         assert(ts[i]->nranges > 0);
         if (!j || xh_job_init(j, o, XH_ASK_RANGES, ts[i], NULL) != 0) {
             free(j);
@@ -41,12 +42,11 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
         goto fail;
     xh_origin_object_adopt(o);
     struct xh_endpoint *e = NULL;
-    while ((p = xh_ring_take_first(&jobs)) != NULL) {
-        struct xh_job *j = xh_ring_of(p, struct xh_job, in_origin);
+    while ((j = xh_ring_take_first(&jobs, struct xh_job, in_origin)) != NULL) {
         j->transfer->origin_private = j;
         /* All go to one endpoint, so only the first can lack memory for it. */
         if (xh_job_queue(j) != 0) {
-            xh_ring_put_first(&jobs, p);
+            xh_ring_put_first(&jobs, &j->in_origin);
             xh_engine_unlock();
             goto no_memory;
         }
@@ -64,8 +64,7 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
 no_memory:
     rc = xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a transfer");
 fail:
-    while ((p = xh_ring_take_first(&jobs)) != NULL) {
-        struct xh_job *j = xh_ring_of(p, struct xh_job, in_origin);
+    while ((j = xh_ring_take_first(&jobs, struct xh_job, in_origin)) != NULL) {
         if (j->got != &j->got_one)
             free(j->got);
         free(j);
@@ -89,8 +88,8 @@ int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t)
     xh_engine_lock();
     struct xh_job *j = t->origin_private;
     int queued = j->speculative;
-    for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next)
-        queued &= xh_ring_of(p, struct xh_request, in_job)->state == XH_REQ_QUEUED;
+    xh_ring_each (struct xh_request, r, in_job, &j->requests)
+        queued &= r->state == XH_REQ_QUEUED;
     if (queued)
         xh_job_fail(j, &err);
     xh_engine_unlock();
@@ -101,8 +100,7 @@ void xh_origin_resume(struct xh_origin *o, struct xh_transfer *t)
 {
     xh_engine_lock();
     struct xh_job *j = t->origin_private;
-    for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next) {
-        struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
+    xh_ring_each (struct xh_request, r, in_job, &j->requests) {
         if (r->state == XH_REQ_DELAYED && r->due_ns == XH_DUE_RESUMED) {
             r->due_ns = 0;
         } else if (r->state == XH_REQ_RUNNING) {
@@ -122,11 +120,10 @@ void xh_origin_promote(struct xh_origin *o, struct xh_transfer *t)
     struct xh_job *j = t->origin_private;
     if (j && j->speculative) {
         j->speculative = 0;
-        for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next)
-            xh_endpoint_promote(xh_ring_of(p, struct xh_request, in_job));
+        xh_ring_each (struct xh_request, r, in_job, &j->requests)
+            xh_endpoint_promote(r);
         /* What was kept back as speculation may go now. */
-        for (struct xh_ring *p = j->requests.next; p != &j->requests; p = p->next) {
-            struct xh_request *r = xh_ring_of(p, struct xh_request, in_job);
+        xh_ring_each (struct xh_request, r, in_job, &j->requests) {
             if (r->state == XH_REQ_QUEUED)
                 xh_endpoint_dispatch(r->endpoint);
             else if (r->state == XH_REQ_RUNNING)
@@ -213,10 +210,8 @@ void xh_origin_stop(struct xh_origin *o)
     xh_engine_lock();
     xh_origin_object_adopt(o);
     o->closing = 1;
-    for (struct xh_ring *p = o->jobs.next, *next; p != &o->jobs; p = next) {
-        next = p->next;
-        xh_job_fail(xh_ring_of(p, struct xh_job, in_origin), &err);
-    }
+    xh_ring_each_leaving (struct xh_job, j, in_origin, &o->jobs)
+        xh_job_fail(j, &err);
     while (!xh_ring_empty(&o->jobs))
         xh_engine_wait();
     xh_engine_unlock();

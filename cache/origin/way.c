@@ -24,9 +24,8 @@ static unsigned streams_of(const struct xh_endpoint *e, struct stream *out)
     unsigned n = 0;
     for (unsigned i = 0; i < xh_engine_threads(); i++) {
         struct xh_thread *t = xh_engine_thread(i);
-        for (struct xh_ring *p = t->running.next; p != &t->running && n < LOOKED_AT; p = p->next) {
-            struct xh_request *r = xh_ring_of(p, struct xh_request, link);
-            if (r->endpoint != e || !r->exchange || !r->job->transfer || !r->job->transfer->full)
+        xh_ring_each (struct xh_request, r, link, &t->running) {
+            if (n == LOOKED_AT || r->endpoint != e || !r->exchange || !r->job->transfer || !r->job->transfer->full)
                 continue;
             uint64_t since = r->resume ? 0 : xh_exchange_stands(r->exchange);
             out[n++] = (struct stream){.r = r, .stood = since && since < now ? now - since : 0,

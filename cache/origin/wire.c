@@ -345,8 +345,8 @@ static void lane_free(struct xh_lane *l)
 
 struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const struct xh_send *s)
 {
-    struct xh_ring *first = xh_ring_take_first(&w->idle);
-    struct xh_lane *l = first ? xh_ring_of(first, struct xh_lane, link) : lane_new(w);
+    struct xh_lane *l = xh_ring_take_first(&w->idle, struct xh_lane, link);
+    l = l ? l : lane_new(w);
     if (!l)
         return NULL;
     CURL *e = l->easy;
@@ -420,7 +420,8 @@ void xh_wire_resume(struct xh_lane *l)
 static void forsake(struct xh_wire *w)
 {
     struct xh_outcome out = {.net = XH_NET_BROKEN, .text = "the program has closed the driver's file descriptors"};
-    struct xh_ring lost, *first;
+    struct xh_ring lost;
+    struct xh_lane *l;
     pthread_mutex_lock(&w->lock);
     xh_own_close(&w->bell[0]);
     xh_own_close(&w->bell[1]);
@@ -435,8 +436,7 @@ static void forsake(struct xh_wire *w)
     w->multi = multi_new(w);
     xh_ring_init(&lost);
     xh_ring_move_all(&lost, &w->running);
-    while ((first = xh_ring_take_first(&lost)) != NULL) {
-        struct xh_lane *l = xh_ring_of(first, struct xh_lane, link);
+    while ((l = xh_ring_take_first(&lost, struct xh_lane, link)) != NULL) {
         struct xh_exchange *x = l->x;
         xh_handle_rest(l->easy, l->headers);
         xh_wipe(l->cookies);
@@ -449,10 +449,8 @@ static void forsake(struct xh_wire *w)
 static void look_after(struct xh_wire *w)
 {
     uint64_t now = xh_now_ns();
-    for (struct xh_ring *p = w->running.next, *next; p != &w->running; p = next) {
-        struct xh_lane *l = xh_ring_of(p, struct xh_lane, link);
+    xh_ring_each_leaving (struct xh_lane, l, link, &w->running) {
         enum xh_net why;
-        next = p->next;
         if (now > w->events->deadline(l->x, &why))
             xh_wire_cut(l, why);
     }
@@ -530,9 +528,9 @@ void xh_wire_poll(struct xh_wire *w, int timeout_ms)
 {
     uint64_t now = xh_now_ns(), due = now + (uint64_t)timeout_ms * 1000000u;
     due = w->due_ns < due ? w->due_ns : due;
-    for (struct xh_ring *p = w->running.next; p != &w->running; p = p->next) {
+    xh_ring_each (struct xh_lane, l, link, &w->running) {
         enum xh_net why;
-        uint64_t end = w->events->deadline(xh_ring_of(p, struct xh_lane, link)->x, &why);
+        uint64_t end = w->events->deadline(l->x, &why);
         due = end < due ? end : due;
     }
     if (w->waited == 1)

@@ -287,8 +287,8 @@ struct xh_lane *xh_wire_start(struct xh_wire *w, struct xh_exchange *x, const st
     struct sim_server *server = server_of(s->url, &path);
     if (!server)
         return NULL;
-    struct xh_ring *first = xh_ring_take_first(&w->idle);
-    struct xh_lane *l = first ? xh_ring_of(first, struct xh_lane, link) : calloc(1, sizeof *l);
+    struct xh_lane *l = xh_ring_take_first(&w->idle, struct xh_lane, link);
+    l = l ? l : calloc(1, sizeof *l);
     struct request *q = calloc(1, sizeof *q);
     if (!l || !q)
         abort();

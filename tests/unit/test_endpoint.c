@@ -113,7 +113,7 @@ static void start(void)
     xh_endpoint_dispatch(e);
     for (unsigned i = 0; i < THREADS; i++) {
         while (!xh_ring_empty(&threads[i].inbox)) {
-            struct load *l = xh_ring_of(xh_ring_take_first(&threads[i].inbox), struct load, r.link);
+            struct load *l = xh_ring_take_first(&threads[i].inbox, struct load, r.link);
             xh_ring_put_last(&threads[i].running, &l->r.link);
             l->r.state = XH_REQ_RUNNING;
             l->sent_ns = now;
