@@ -30,7 +30,7 @@ struct xh_fetch {
     struct batch *batch;
     struct xh_arrival *come; /* one a range, see invariant 2; NULL when nothing is claimed */
     uint64_t bytes;
-    struct xh_fetch *next, *prev; /* in a list of f->flights; |prev| NULL: not there */
+    struct xh_fetch *next, *prev; /* in f->flights; |prev| NULL: not there */
     int over;                   /* under f->flights->lock, as these */
 };
 
@@ -172,15 +172,9 @@ static void take_off(struct xh_file *f, struct batch *b)
 {
     pthread_mutex_lock(&f->flights->lock);
     b->submitted = 1;
-    for (size_t i = 0; i < b->plan.ntransfers; i++) {
-        struct xh_fetch *fe = &b->fetches[i];
-        if (fe->over)
-            continue;
-        if (fe->op)
-            DL_PREPEND(f->flights->reads, fe);
-        else
+    for (struct xh_fetch *fe = b->fetches; fe < b->fetches + b->plan.ntransfers; fe++)
+        if (!fe->over)
             DL_PREPEND(f->flights->first, fe);
-    }
     pthread_mutex_unlock(&f->flights->lock);
 }
 
@@ -188,25 +182,23 @@ static void land(struct xh_fetch *fe)
 {
     pthread_mutex_lock(&fe->f->flights->lock);
     fe->over = 1;
-    if (fe->prev && fe->op)
-        DL_DELETE(fe->f->flights->reads, fe);
-    else if (fe->prev)
+    if (fe->prev)
         DL_DELETE(fe->f->flights->first, fe);
     pthread_mutex_unlock(&fe->f->flights->lock);
 }
 
 uint64_t xh_fetch_promote(struct xh_file *f, uint64_t page)
 {
-    uint64_t off = page * XH_PAGE_BYTES, next = page + 1;
+    uint64_t off = page * XH_PAGE_BYTES, next = UINT64_MAX;
     pthread_mutex_lock(&f->flights->lock); /* so that it does not end meanwhile */
-    if (!f->flights->first)
-        next = UINT64_MAX;
     for (struct xh_fetch *fe = f->flights->first; fe; fe = fe->next) {
         const struct xh_range *r = &fe->t.ranges[xh_range_at(fe->t.ranges, fe->t.nranges, off)];
-        if (off < r->off || off - r->off >= r->len)
-            continue;
-        xh_replicas_promote(f->origin, &fe->t);
-        next = xh_page_up(r->off + r->len);
+        if (!fe->op && off >= r->off && off - r->off < r->len) {
+            xh_replicas_promote(f->origin, &fe->t);
+            next = xh_page_up(r->off + r->len);
+        } else if (!fe->op && next == UINT64_MAX) {
+            next = page + 1;
+        }
     }
     pthread_mutex_unlock(&f->flights->lock);
     return next;
@@ -217,7 +209,7 @@ void xh_fetch_recall(struct xh_file *f)
     unsigned n = 0;
     pthread_mutex_lock(&f->flights->lock); /* so that none ends meanwhile */
     for (struct xh_fetch *fe = f->flights->first; fe; fe = fe->next)
-        n += !fe->meta && xh_replicas_withdraw(f->origin, &fe->t);
+        n += !fe->op && !fe->meta && xh_replicas_withdraw(f->origin, &fe->t);
     pthread_mutex_unlock(&f->flights->lock);
     if (n)
         xh_trace(XH_T_READ, "recall", "fetches=%u", n);
@@ -227,7 +219,7 @@ void xh_fetch_interrupt(struct xh_read_op *op)
 {
     struct xh_file *f = op->f;
     pthread_mutex_lock(&f->flights->lock); /* so that none ends meanwhile */
-    for (struct xh_fetch *fe = f->flights->reads; fe; fe = fe->next)
+    for (struct xh_fetch *fe = f->flights->first; fe; fe = fe->next)
         if (fe->op == op)
             xh_replicas_cancel(f->origin, &fe->t);
     pthread_mutex_unlock(&f->flights->lock);

@@ -15,9 +15,8 @@ struct xh_transfer;
 
 /* What fetches ahead to the shadow, of an open file; changed by fetch.c alone. */
 struct xh_flights {
-    pthread_mutex_t lock;   /* guards the lists; held while the origin's lock is taken */
-    struct xh_fetch *first; /* for nobody yet */
-    struct xh_fetch *reads; /* for reads that wait */
+    pthread_mutex_t lock;   /* guards the list; held while the origin's lock is taken */
+    struct xh_fetch *first; /* on their way: for reads that wait, and for nobody yet */
     _Atomic unsigned wide;  /* transfers of what was dealt over all connections that are on their way */
     _Atomic unsigned meta;  /* transfers of metadata that are on their way */
     _Atomic uint64_t meta_asked; /* their bytes, and those of all before them */

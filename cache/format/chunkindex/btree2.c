@@ -35,11 +35,12 @@ int xh_btree2_widths(struct xh_format *f, unsigned depth)
     return 0;
 }
 
-static int child(const struct xh_format *f, const uint8_t *p, unsigned level, struct xh_parts *ps)
+/* Takes the pointer |p| to a node at |level|: its address, the number of its records in |count_bytes|, and where
+ * |total_bytes| is not 0 that of all below it. */
+static int child(const struct xh_format *f, const uint8_t *p, unsigned level, unsigned count_bytes,
+                 unsigned total_bytes, struct xh_parts *ps)
 {
-    uint64_t n = xh_le(p + f->O, f->count_bytes), all = n;
-    if (level)
-        all = xh_le(p + f->O + f->count_bytes, f->total_bytes[level]);
+    uint64_t n = xh_le(p + f->O, count_bytes), all = total_bytes ? xh_le(p + f->O + count_bytes, total_bytes) : n;
     if (n == 0 || all < n)
         return -1;
     return xh_parts_node(ps, (struct xh_node){.addr = xh_addr(f, p), .len = f->node_bytes, .kind = XH_NODE_BT2,
@@ -62,7 +63,7 @@ int xh_btree2_node(const struct xh_node *node, const uint8_t *p, size_t len, str
         return xh_parts_elements(ps, p, n);
     const uint8_t *to = p + records;
     for (uint64_t i = 0; i <= n; i++, to += pointer) {
-        if (child(f, to, node->level - 1u, ps))
+        if (child(f, to, node->level - 1u, f->count_bytes, f->total_bytes[node->level - 1], ps))
             return -1;
         if (i < n && xh_parts_elements(ps, p + i * f->elem, 1))
             return -1;
@@ -86,10 +87,5 @@ int xh_btree2_root(const uint8_t *p, size_t len, struct xh_parts *ps)
         f->size_bytes = (uint8_t)((f->elem - f->O - 5) % 8 + 1);
     if (xh_btree2_widths(f, depth))
         return -1;
-    const uint8_t *q = p + 16;
-    uint64_t n = xh_le(q + f->O, 2), all = xh_le(q + f->O + 2, f->L);
-    if (n == 0 || all < n)
-        return -1;
-    return xh_parts_node(ps, (struct xh_node){.addr = xh_addr(f, q), .len = f->node_bytes, .kind = XH_NODE_BT2,
-                                              .level = (uint8_t)depth, .records = n}, all);
+    return child(f, p + 16, depth, 2, f->L, ps);
 }
