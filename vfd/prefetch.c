@@ -108,10 +108,9 @@ static int add_bytes(struct set *s, uint64_t off, uint64_t len)
  * also be taken for a contiguous dataset, of which what is long is not kept for a second reading. */
 static int add_chunk(struct set *s, const struct chunk *c)
 {
-    if (s->out.n >= XH_HINTS_MAX || xh_grow(s->out.at, s->out.room, s->out.n + 1))
+    if (s->out.n >= XH_HINTS_MAX)
         return -1;
-    s->out.at[s->out.n++] = (struct xh_range){s->base + c->addr, c->size};
-    return 0;
+    return xh_append(&s->out, (struct xh_range){s->base + c->addr, c->size});
 }
 
 /* ---- chunks: which are wanted */

@@ -41,10 +41,7 @@ int xh_range_add(struct xh_range_list *l, uint64_t off, uint64_t len, size_t mos
         last->len = xh_max64(last->len, off + len - last->off);
         return 0;
     }
-    if (l->n >= most || xh_grow(l->at, l->room, l->n + 1))
-        return -1;
-    l->at[l->n++] = (struct xh_range){off, len};
-    return 0;
+    return l->n >= most ? -1 : xh_append(l, (struct xh_range){off, len});
 }
 
 size_t xh_ranges_join(struct xh_range *r, size_t n, uint64_t gap)

@@ -51,6 +51,14 @@ static inline int xh_strcasecmp(const char *a, const char *b)
     return xh_strncasecmp(a, b, (size_t)-1);
 }
 
+/* 1 when |word| is one of those in |list|, which ends with NULL. */
+static inline int xh_is_one_of(const char *word, const char *const *list)
+{
+    while (*list && strcmp(*list, word) != 0)
+        list++;
+    return *list != NULL;
+}
+
 /* Where |word| is among the |n| bytes at |text|; NULL: nowhere. */
 static inline char *xh_memcasestr(const char *text, size_t n, const char *word)
 {

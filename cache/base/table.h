@@ -26,6 +26,18 @@ void *xh_array_grow(void *at, size_t *room, size_t n, size_t each);
         grown_ ? 0 : -1;                                                          \
     })
 
+/* Appends an element to |list|, which has |at|, |n| and |room|. Returns as xh_grow. */
+#define xh_append(list, ...)                                                      \
+    ({                                                                            \
+        const int lacks_ = xh_grow((list)->at, (list)->room, (list)->n + 1);      \
+        if (!lacks_)                                                              \
+            (list)->at[(list)->n++] = __VA_ARGS__;                                \
+        lacks_;                                                                   \
+    })
+
+/* Takes element |i| out of the array |at|, of |n|. */
+#define xh_array_drop(at, n, i) ((n)--, memmove((at) + (i), (at) + (i) + 1, ((n) - (i)) * sizeof *(at)))
+
 /* Returns how many of |n| sorted elements lie before something. |before| is a condition on the index |i|; it holds for
  * the first elements, and for none behind these. */
 #define xh_count_before(i, n, before)                                             \

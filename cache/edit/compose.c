@@ -57,14 +57,6 @@ static int out_of_memory(struct xh_err *err)
     return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a read");
 }
 
-static int add_fresh(struct fresh *f, uint64_t off, uint64_t end, int kind, struct xh_err *err)
-{
-    if (xh_grow(f->at, f->room, f->n + 1))
-        return out_of_memory(err);
-    f->at[f->n++] = (struct xh_stretch){off, end, kind};
-    return 0;
-}
-
 /* Adds the stretches of |f| to the set, and empties |f|. Returns 0 or XH_E_NOMEM. */
 static int put_fresh(struct xh_edit *e, struct fresh *f, struct xh_err *err)
 {
@@ -97,7 +89,9 @@ static int note(struct xh_edit *e, enum xh_edit_kind kind, const struct xh_exten
         if (raw && rc == XH_E_NOSPACE) /* without a merge it is not needed */
             kept = rc = 0;
         v->kept_bytes += kept ? to - at : 0;
-        rc = rc ? rc : add_fresh(f, at, to, !raw ? XH_SEEN_META : kept ? XH_SEEN_RAW : XH_SEEN_UNKEPT, err);
+        int as = !raw ? XH_SEEN_META : kept ? XH_SEEN_RAW : XH_SEEN_UNKEPT;
+        if (rc == 0 && xh_append(f, (struct xh_stretch){at, to, as}))
+            rc = out_of_memory(err);
     }
     return rc;
 }
@@ -133,14 +127,6 @@ void xh_copying_end(struct xh_edit *e, uint64_t begun)
     xh_account_leave(&e->account, XH_COPYING, begun);
 }
 
-static int add_below(struct below *b, uint64_t off, uint64_t len, void *buf, struct xh_err *err)
-{
-    if (xh_grow(b->at, b->room, b->n + 1))
-        return out_of_memory(err);
-    b->at[b->n++] = (struct xh_extent){off, len, buf};
-    return 0;
-}
-
 /* Reads one extent: from the overlay, or zeros; pieces of the version below go to |b|. Returns 0 or a negative code. */
 static int read_one(struct xh_edit *e, const struct xh_extent *x, struct below *b, struct xh_err *err)
 {
@@ -157,8 +143,8 @@ static int read_one(struct xh_edit *e, const struct xh_extent *x, struct below *
         memset(buf + there, 0, (size_t)(to - off - there));
         if (there && !e->file)
             rc = xh_edit_fail(e, err, XH_E_CHANGED, "the version that was changed is gone from the server");
-        else if (there)
-            rc = add_below(b, off, there, buf, err);
+        else if (there && xh_append(b, (struct xh_extent){off, there, buf}))
+            rc = out_of_memory(err);
     }
     return rc;
 }

@@ -42,12 +42,6 @@ static size_t up_to(const struct xh_contiguous *c, uint64_t off)
     return xh_count_before(i, c->n, c->at[i].off <= off);
 }
 
-static void drop(struct xh_contiguous *c, size_t i)
-{
-    memmove(c->at + i, c->at + i + 1, (c->n - i - 1) * sizeof *c->at);
-    c->n--;
-}
-
 static void add(struct xh_contiguous *c, struct xh_range r)
 {
     if (r.len < XH_CONTIGUOUS_LEAST_BYTES || r.len > c->format.size || r.off > c->format.size - r.len)
@@ -58,18 +52,13 @@ static void add(struct xh_contiguous *c, struct xh_range r)
         return;
     }
     if (c->n == XH_CONTIGUOUS_MAX) {
-        drop(c, c->turn++ % XH_CONTIGUOUS_MAX);
+        i = c->turn++ % XH_CONTIGUOUS_MAX;
+        xh_array_drop(c->at, c->n, i);
         i = up_to(c, r.off);
     }
     memmove(c->at + i + 1, c->at + i, (c->n - i) * sizeof *c->at);
     c->at[i] = r;
     c->n++;
-}
-
-static void forget_pending(struct xh_contiguous *c, size_t i)
-{
-    memmove(c->pending + i, c->pending + i + 1, (c->npending - i - 1) * sizeof *c->pending);
-    c->npending--;
 }
 
 static int on_found(void *ctx, const struct xh_meta_place *p)
@@ -80,7 +69,7 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
     if ((p->kind != XH_META_CHUNK && p->kind != XH_META_CHUNK2) || p->len > sizeof c->buf)
         return 0;
     if (c->npending == PENDING_MAX)
-        forget_pending(c, 0);
+        xh_array_drop(c->pending, c->npending, 0);
     c->pending[c->npending++] = *p;
     return 0;
 }
@@ -93,7 +82,7 @@ static void follow(struct xh_contiguous *c, xh_meta_look *look, void *ctx)
             i++;
             continue;
         }
-        forget_pending(c, i);
+        xh_array_drop(c->pending, c->npending, i);
         parses++;
         xh_meta_parse(&c->format, &p, c->buf, p.len, on_found, c);
     }

@@ -127,11 +127,8 @@ struct xh_client *xh_dav_client(struct xh_dav *d, int silent, struct xh_err *err
  * one file system, and rename directories; that a cluster does all of them at one data server has not been shown. */
 static int only_reads(const char *method)
 {
-    static const char *const reads[] = {"HEAD", "GET", "PROPFIND", "OPTIONS"};
-    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
-        if (strcmp(method, reads[i]) == 0)
-            return 1;
-    return 0;
+    static const char *const reads[] = {"HEAD", "GET", "PROPFIND", "OPTIONS", NULL};
+    return xh_is_one_of(method, reads);
 }
 
 /* "Destination: https://host/path": at the server that |to| is of. NULL without memory. */
@@ -140,9 +137,8 @@ static char *destination_line(const struct xh_dav *d, const struct xh_url *to, c
     const char *path = strchr(xh_url_host(d->url->text), '/');
     const char *host = xh_url_host(to->text);
     char *line = NULL;
-    if (asprintf(&line, "Destination: https://%.*s%s%s", (int)strcspn(host, "/"), host, path ? path : "/", suffix) < 0)
-        return NULL;
-    return line;
+    int n = (int)strcspn(host, "/");
+    return asprintf(&line, "Destination: https://%.*s%s%s", n, host, path ? path : "/", suffix) < 0 ? NULL : line;
 }
 
 int xh_dav_lines(const struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_url *to, struct xh_dav_lines *l)

@@ -360,17 +360,14 @@ static int is_of_signature(const char *name)
                                          "temp_url_sig", "temp_url_expires", "authz", "access_token", "Signature",
                                          "Authorization"};
     static const char *const beside[] = {"Expires", "Policy", "sig", "sv", "ss", "srt", "st", "se", "sr", "sp", "spr",
-                                         "sip", "skoid", "sktid", "skt", "ske", "sks", "skv", "sdd"};
+                                         "sip", "skoid", "sktid", "skt", "ske", "sks", "skv", "sdd", NULL};
     if (xh_strncasecmp(name, "X-Amz-", 6) == 0 || xh_strncasecmp(name, "X-Goog-", 7) == 0 ||
         xh_strncasecmp(name, "q-", 2) == 0)
         return 1;
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         if (xh_strcasecmp(name, always[i]) == 0)
             return 1;
-    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++)
-        if (strcmp(name, beside[i]) == 0)
-            return 1;
-    return 0;
+    return xh_is_one_of(name, beside);
 }
 
 /* Drops the parameters of signatures from |text|, in place. */
@@ -453,10 +450,8 @@ void xh_s3_error(const char *xml, size_t len, struct xh_s3_error *out)
 const char *xh_s3_elsewhere(const struct xh_url *u, const struct xh_reply *r, const struct xh_s3_error *e)
 {
     static const char *const codes[] = {"AuthorizationHeaderMalformed", "IncorrectEndpoint", "PermanentRedirect",
-                                        "IllegalLocationConstraintException", ""};
+                                        "IllegalLocationConstraintException", "", NULL};
     const char *region = r->bucket_region[0] ? r->bucket_region : e->region;
-    int says = xh_reply_redirects(r) && !r->location[0];
-    for (size_t i = 0; r->status == 400 && i < sizeof codes / sizeof *codes; i++)
-        says |= strcmp(e->code, codes[i]) == 0;
+    int says = (xh_reply_redirects(r) && !r->location[0]) || (r->status == 400 && xh_is_one_of(e->code, codes));
     return u->region && says && xh_s3_is_region(region) && strcmp(region, u->region) != 0 ? region : NULL;
 }

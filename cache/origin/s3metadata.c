@@ -32,11 +32,8 @@
 static int is_near(const char *host)
 {
     static const char *const all[] = {"localhost", "[::1]", "169.254.169.254", "169.254.170.2", "169.254.170.23",
-                                      "[fd00:ec2::254]", "[fd00:ec2::23]"};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(host, all[i]) == 0)
-            return 1;
-    return strncmp(host, "127.", 4) == 0 && host[strspn(host, "0123456789.")] == '\0';
+                                      "[fd00:ec2::254]", "[fd00:ec2::23]", NULL};
+    return xh_is_one_of(host, all) || (strncmp(host, "127.", 4) == 0 && !host[strspn(host, "0123456789.")]);
 }
 
 /* The URL that |base||path| is, if it may be asked; else NULL with |*why|. Owns: the caller unrefs it. */

@@ -4,15 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/letters.h"
 #include "sentence.h"
 #include "sentence_s3.h"
-
-static int is_one_of(const char *code, const char *const *list)
-{
-    while (*list && strcmp(*list, code) != 0)
-        list++;
-    return *list != NULL;
-}
 
 static enum xh_next fail(struct xh_verdict *v)
 {
@@ -67,18 +61,18 @@ int xh_verdict_s3(const struct xh_attempt *a, struct xh_verdict *v)
         xh_sentence_s3_clock(a, &e, &v->err);
         return fail(v), 1;
     }
-    if (status == 404 && is_one_of(e.code, of_what_lacks)) {
+    if (status == 404 && xh_is_one_of(e.code, of_what_lacks)) {
         xh_sentence(a, &v->err, XH_E_NOENT, status, "404 %s: there is no such %s on the server", e.code,
                     strcmp(e.code, "NoSuchBucket") == 0 ? "bucket" : "object");
         return fail(v), 1;
     }
-    if (x->token_sent && (status == 400 || status == 401 || status == 403) && is_one_of(e.code, of_the_key) &&
+    if (x->token_sent && (status == 400 || status == 401 || status == 403) && xh_is_one_of(e.code, of_the_key) &&
         asks_again(a, v, e.code)) {
         v->retries++;
         v->next = XH_NEXT_AGAIN;
         return 1;
     }
-    if ((status == 401 || status == 403 || (status == 400 && (is_one_of(e.code, of_the_key) || x->url->ticket))) &&
+    if ((status == 401 || status == 403 || (status == 400 && (xh_is_one_of(e.code, of_the_key) || x->url->ticket))) &&
         r->retry_after_s < 0) {
         xh_sentence_s3_refused(a, e.code, &v->err);
         return fail(v), 1;

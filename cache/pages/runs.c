@@ -16,10 +16,7 @@ int xh_runs_add_run(struct xh_runs *r, struct xh_run run)
             last->count = end - last->first;
         return 0;
     }
-    if (xh_grow(r->at, r->room, r->n + 1))
-        return XH_E_NOMEM;
-    r->at[r->n++] = run;
-    return 0;
+    return xh_append(r, run) ? XH_E_NOMEM : 0;
 }
 
 int xh_runs_add(struct xh_runs *r, uint64_t idx)

@@ -173,11 +173,8 @@ void xh_timeline_beside(const char *name, uint64_t from_ns, uint64_t to_ns)
 /* 1 for trace events that the time line draws as slices. */
 static int has_slices(const char *event)
 {
-    static const char *const slices[] = {"read", "request", "send", "reply", "done"};
-    for (size_t i = 0; i < sizeof slices / sizeof *slices; i++)
-        if (strcmp(event, slices[i]) == 0)
-            return 1;
-    return 0;
+    static const char *const slices[] = {"read", "request", "send", "reply", "done", NULL};
+    return xh_is_one_of(event, slices);
 }
 
 /* Draws a trace event as a moment on the calling thread's track. */

@@ -21,10 +21,7 @@ static int add_span(struct xh_spans *s, int64_t at, uint64_t len)
         last->len += len;
         return 0;
     }
-    if (xh_grow(s->at, s->room, s->n + 1))
-        return XH_E_NOMEM;
-    s->at[s->n++] = (struct xh_span){at, len};
-    return 0;
+    return xh_append(s, (struct xh_span){at, len}) ? XH_E_NOMEM : 0;
 }
 
 /* Appends |count| copies of |one|, |step| bytes apart. The first begins at |at|. */

@@ -207,10 +207,7 @@ struct trimming {
 static int note_one(void *ctx, const struct xh_image_info *i)
 {
     struct trimming *t = ctx;
-    if (xh_grow(t->at, t->room, t->n + 1))
-        return 1;
-    t->at[t->n++] = *i;
-    return 0;
+    return xh_append(t, *i) ? 1 : 0;
 }
 
 static int trim(int argc, char **argv, const struct xh_options *o)

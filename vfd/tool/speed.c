@@ -133,7 +133,6 @@ int xh_speed_measure(const struct xh_caller *c, const struct xh_url *u, uint64_t
         if (me[i].bytes == 0)
             out->failed = me[i].last;
     }
-    out->bytes = r.bytes;
     out->bytes_per_s = rate_of(s, k);
     free(s);
     return k ? 0 : -1;

@@ -9,7 +9,6 @@
 
 struct xh_speed {
     double bytes_per_s; /* in the second half of the time, when each connection has reached full speed */
-    uint64_t bytes;     /* received in total */
     unsigned asked, served; /* connections; those that brought data */
     struct xh_answer failed; /* answer of a connection that failed; end and reply.status say why */
 };
