@@ -72,7 +72,7 @@ char *xh_cache_object(const char *url, const struct xh_options *o)
 void xh_cache_forget(const char *url, const struct xh_options *o)
 {
     char *object = xh_origin_object(url, o);
-    xh_opening_forget(url, o);
+    xh_opening_forget(url, o, 1, 1);
     xh_expected_outdated(object);
     free(object);
 }

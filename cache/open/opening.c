@@ -26,17 +26,20 @@ static int read_saved(struct xh_opening *op, const char *text)
     return asked >= op->begun_ns && asked <= xh_now_ns() && strcmp(reader, op->reader) == 0;
 }
 
-static void load_from_disk(struct xh_opening *op, const char *object, const struct xh_options *o)
+/* Reads what an opening of |object| left, in the shadow or else on the disk. Returns as read_saved: what is on the disk
+ * may be of an earlier boot, so it was not asked for us. */
+static int load(struct xh_opening *op, const char *object, const struct xh_options *o)
 {
     char saved[XH_HINT_BYTES];
     struct xh_options on_disk;
-    if (xh_shadow_on_disk(o, &on_disk) && xh_shadow_hint_load(object, &on_disk, saved))
+    int ours = xh_shadow_hint_load(object, o, saved) && read_saved(op, saved);
+    if (!op->hint[0] && xh_shadow_on_disk(o, &on_disk) && xh_shadow_hint_load(object, &on_disk, saved))
         read_saved(op, saved);
+    return ours;
 }
 
 void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_account *a)
 {
-    char saved[XH_HINT_BYTES];
     *op = (struct xh_opening){.turn = {.fd = -1}, .begun_ns = xh_now_ns()};
     if (!o->shadow && !o->disk_cache_dir[0])
         return;
@@ -50,10 +53,7 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
         xh_account_leave(a, XH_OTHERS, entered);
         free(name);
     }
-    if (xh_shadow_hint_load(object, o, saved))
-        op->vouched = read_saved(op, saved) && apart;
-    if (!op->hint[0]) /* of an earlier boot perhaps, so it vouches for nothing */
-        load_from_disk(op, object, o);
+    op->vouched = load(op, object, o) && apart;
     free(object);
     if (op->vouched || (waited && !op->hint[0])) /* whoever was first has failed: the others need not go one by one */
         xh_shadow_turn_over(&op->turn);
@@ -63,11 +63,9 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
 size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES])
 {
     struct xh_opening op = {0};
-    char saved[XH_HINT_BYTES], *object = xh_origin_object(url, o);
-    if (object && xh_shadow_hint_load(object, o, saved))
-        read_saved(&op, saved);
-    if (object && !op.hint[0])
-        load_from_disk(&op, object, o);
+    char *object = xh_origin_object(url, o);
+    if (object)
+        load(&op, object, o);
     free(object);
     memcpy(out, op.hint, sizeof op.hint);
     return strlen(out);
@@ -87,7 +85,7 @@ int xh_opening_last(const char *url, const struct xh_options *o, struct xh_shado
     return known;
 }
 
-static void forget(const char *url, const struct xh_options *o, int shadows, int disks)
+void xh_opening_forget(const char *url, const struct xh_options *o, int shadows, int disks)
 {
     struct xh_options on_disk;
     char *object = xh_origin_object(url, o);
@@ -96,11 +94,6 @@ static void forget(const char *url, const struct xh_options *o, int shadows, int
     if (object && disks && xh_shadow_on_disk(o, &on_disk))
         xh_shadow_hint_forget(object, &on_disk);
     free(object);
-}
-
-void xh_opening_forget(const char *url, const struct xh_options *o)
-{
-    forget(url, o, 1, 1);
 }
 
 void xh_opening_save(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_replicas *origin,
@@ -120,5 +113,5 @@ void xh_opening_save(struct xh_opening *op, const char *url, const struct xh_opt
         left = 1;
     }
     if (!left || (!kept && o->disk_cache_dir[0]))
-        forget(url, o, !left, !kept);
+        xh_opening_forget(url, o, !left, !kept);
 }

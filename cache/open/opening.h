@@ -37,8 +37,9 @@ void xh_opening_begin(struct xh_opening *op, const char *url, const struct xh_op
 void xh_opening_save(struct xh_opening *op, const char *url, const struct xh_options *o, struct xh_replicas *origin,
                      struct xh_shadow *s, struct xh_disk *disk);
 
-/* Forgets what openings left of |url|: its version is another one by now, or is to be kept nowhere. */
-void xh_opening_forget(const char *url, const struct xh_options *o);
+/* Forgets what openings left of |url| with its shadow, on the disk: its version is another one by now, or is to be kept
+ * nowhere. */
+void xh_opening_forget(const char *url, const struct xh_options *o, int shadows, int disks);
 
 /* The origin's part of what an opening of |url| left. Returns its length; 0: nothing. */
 size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES]);

@@ -39,7 +39,7 @@ static int attach_shadow(struct xh_file *f, const struct xh_origin_head *head, s
                          struct xh_err *err)
 {
     if (!f->opt.offline && (f->size == 0 || f->fleeting)) /* an older version must not be read for this one */
-        xh_opening_forget(f->url, &f->opt);
+        xh_opening_forget(f->url, &f->opt, 1, 1);
     if (f->size == 0)
         return 0;
     /* Two openings that were told the same may have seen two versions: they share nothing, in this process neither. */

@@ -206,6 +206,14 @@ int xh_directory_open(const struct xh_options *o, int create)
     return fd;
 }
 
+int xh_directory_place(char letter, const char *name, const struct xh_options *o, int create,
+                       char file[XH_NAME_BYTES])
+{
+    file[0] = letter;
+    file[1] = '-';
+    return o->shadow && xh_store_url_hex(name, file + 2) == 0 ? xh_directory_open(o, create) : -1;
+}
+
 int xh_directory_common(int dirfd, const char *name)
 {
     struct stat st;

@@ -30,6 +30,10 @@ int xh_directory_try(const struct xh_options *o, int create, struct xh_unfit *ou
  * open. Returns -1 when no directory can be trusted. With |create| the reason is traced, and, for a directory that the
  * user named, printed to standard error once a process. */
 int xh_directory_open(const struct xh_options *o, int create);
+/* The same, and sets |file| to the name of the file there of the kind |letter| (xh_store_is_name) that is |name|'s. -1
+ * also where |o| has no shadows. */
+int xh_directory_place(char letter, const char *name, const struct xh_options *o, int create,
+                       char file[XH_NAME_BYTES]);
 /* Sets |path| to the directory that the options name. */
 void xh_directory_base(const struct xh_options *o, char path[XH_DIR_BYTES]);
 /* Sets |path| to the directory of this layout's shadows, inside that one. */

@@ -98,12 +98,10 @@ int xh_hint_orphan(int dirfd, const char *name)
 
 size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out[XH_HINT_BYTES])
 {
-    char buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES] = "u-";
+    char buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES];
     size_t len = 0;
     out[0] = '\0';
-    if (!o->shadow || xh_store_url_hex(url, file + 2) < 0)
-        return 0;
-    int dirfd = xh_directory_open(o, 0);
+    int dirfd = xh_directory_place('u', url, o, 0, file);
     if (dirfd < 0)
         return 0;
     char *text = load_proved(o, dirfd, file, buf, name);
@@ -117,11 +115,10 @@ size_t xh_shadow_hint_load(const char *url, const struct xh_options *o, char out
 
 int xh_shadow_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out)
 {
-    char buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES] = "u-", *text = NULL;
+    char buf[FILE_BYTES], name[XH_NAME_BYTES], file[XH_NAME_BYTES], *text = NULL;
     struct xh_shadow *s = calloc(1, sizeof *s), *same = calloc(1, sizeof *same); /* only for their heads and names */
     int there = 0;
-    if (s && same && o->shadow && xh_store_url_hex(url, file + 2) == 0 &&
-        (s->dirfd = xh_directory_open(o, 0)) >= 0) {
+    if (s && same && (s->dirfd = xh_directory_place('u', url, o, 0, file)) >= 0) {
         text = load_proved(o, s->dirfd, file, buf, name);
         if ((there = text != NULL))
             memcpy(s->name, name, sizeof s->name);
@@ -143,8 +140,8 @@ int xh_shadow_last(const char *url, const struct xh_options *o, struct xh_shadow
 
 void xh_shadow_hint_forget(const char *url, const struct xh_options *o)
 {
-    char file[XH_NAME_BYTES] = "u-";
-    int dirfd = o->shadow && xh_store_url_hex(url, file + 2) == 0 ? xh_directory_open(o, 0) : -1;
+    char file[XH_NAME_BYTES];
+    int dirfd = xh_directory_place('u', url, o, 0, file);
     if (dirfd < 0)
         return;
     unlinkat(dirfd, file, 0);

@@ -4,21 +4,12 @@
 #include "negative_cache.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/files.h"
 #include "directory.h"
-#include "store.h"
-
-/* Opens the directory, and writes the entry's file name to |file|. Returns the directory's descriptor or -1. */
-static int place(const char *name, const struct xh_options *o, int create, char file[XH_NAME_BYTES])
-{
-    memcpy(file, "n-", 2);
-    return o->shadow && xh_store_url_hex(name, file + 2) == 0 ? xh_directory_open(o, create) : -1;
-}
 
 static int is_fresh(const struct stat *st, unsigned lasts_s)
 {
@@ -31,7 +22,7 @@ int xh_shadow_lacks(const char *name, const struct xh_options *o, unsigned lasts
 {
     char file[XH_NAME_BYTES];
     struct stat st;
-    int dirfd = place(name, o, 0, file);
+    int dirfd = xh_directory_place('n', name, o, 0, file);
     if (dirfd < 0)
         return 0;
     int lacks = fstatat(dirfd, file, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_fresh(&st, lasts_s);
@@ -42,7 +33,7 @@ int xh_shadow_lacks(const char *name, const struct xh_options *o, unsigned lasts
 void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks)
 {
     char file[XH_NAME_BYTES];
-    int dirfd = place(name, o, lacks, file);
+    int dirfd = xh_directory_place('n', name, o, lacks, file);
     if (dirfd < 0)
         return;
     int fd = lacks ? xh_open_own(dirfd, file, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;

@@ -246,14 +246,12 @@ static int place(const struct xh_place *n, const struct image *m, const struct s
 /* The sidecar of a file, read as a reader would read it. */
 struct beside {
     int fd; /* -1: not open */
-    struct xh_metaimage image;
-    int read; /* 1: |image| is filled */
+    struct xh_metaimage image; /* empty: it could not be read */
 };
 
 static void beside_close(struct beside *b)
 {
-    if (b->read)
-        xh_metaimage_free(&b->image);
+    xh_metaimage_free(&b->image);
     if (b->fd >= 0)
         close(b->fd);
 }
@@ -277,7 +275,7 @@ static void beside_open(const struct xh_place *n, const struct stat *st, struct 
                                                                       : xh_metaimage_read(&h, index, &b->image);
         free(index);
     }
-    if ((b->read = !why)) {
+    if (!why) {
         out->image_bytes = h.image_bytes;
         out->sidecar_bytes = h.sidecar_bytes;
         out->extents = h.extents;

@@ -242,14 +242,12 @@ static int write_body(int fd, int to, struct xh_packed_head *h, const struct xh_
 
 struct body {
     int fd; /* -1: not open */
-    struct xh_packed table;
-    int read; /* 1: |table| is filled */
+    struct xh_packed table; /* empty: it could not be read */
 };
 
 static void body_close(struct body *b)
 {
-    if (b->read)
-        xh_packed_free(&b->table);
+    xh_packed_free(&b->table);
     if (b->fd >= 0)
         close(b->fd);
 }
@@ -281,7 +279,7 @@ static void body_open(const struct xh_place *n, const struct stat *st, struct bo
     if (b->fd < 0)
         return;
     const char *why = body_read(b, head, sizeof head, bytes);
-    if ((b->read = !why))
+    if (!why)
         out->sidecar_bytes = h->sidecar_bytes;
     xh_place_judge(why, h->file_bytes, h->mtime_s, h->mtime_ns, st, out);
 }
@@ -290,7 +288,7 @@ static void body_open(const struct xh_place *n, const struct stat *st, struct bo
 static int seek_is_right(const struct body *b)
 {
     const struct xh_packed *k = &b->table;
-    assert(b->read && k->at && k->sum);
+    assert(k->at && k->sum);
     uint32_t frames = k->head.frames;
     size_t n = seek_bytes(&k->head);
     uint8_t *want = malloc(n + 1), *is = malloc(n + 1);
@@ -391,7 +389,7 @@ static void make(const char *path, int fd, const struct xh_place *n, const struc
 /* 1 when |b| is packed as |codec| asks for. */
 static int is_packed_so(const struct body *b, int codec)
 {
-    return codec == XH_PACK_AUTO || (b->read && b->table.head.codec == (uint32_t)codec);
+    return codec == XH_PACK_AUTO || (b->table.at && b->table.head.codec == (uint32_t)codec);
 }
 
 void xh_pack(const char *path, int checks, int codec, int dry, int threads, _Atomic uint64_t *done,
@@ -403,7 +401,7 @@ void xh_pack(const char *path, int checks, int codec, int dry, int threads, _Ato
     int fd = xh_place_of(path, XH_PACKED_SUFFIX, &n, &st, out);
     if (fd >= 0) {
         body_open(&n, &st, &b, out);
-        if (checks && out->as == XH_BAKED_FRESH && b.read)
+        if (checks && out->as == XH_BAKED_FRESH && b.table.at)
             compare(fd, &b, done, out);
         else if (!checks && (out->as != XH_BAKED_FRESH || dry || !is_packed_so(&b, codec)) &&
                  (dry || xh_place_settle(&n, fd, &st, out) == 0))
