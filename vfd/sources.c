@@ -249,11 +249,10 @@ static int refuse(struct xh_h5 *h5, const char *url, const struct xh_namer *by, 
                   struct xh_remote **out)
 {
     struct xh_err err;
-    char shown[256];
     xh_err_set(&err, XH_E_ACCES, 0,
                "%.200s names the local file %.150s: files at URLs may not name local files, but with the option "
                "local_sources. %s, which HDF5 tries in its place, does not exist",
-               by->parent, path, xh_url_shown(url, shown, sizeof shown));
+               by->parent, path, xh_shown(url, 256));
     *out = xh_remote_unopened(h5, url, &err);
     return *out ? 0 : xh_fail_cache(h5, &err);
 }
@@ -356,10 +355,9 @@ static int open_known(struct xh_h5 *h5, const char *asked, const char *url, cons
     if (kin == XH_KIN_MISSING)
         return missing(h5, url, by);
     if (rc == XH_E_NOENT && kin == XH_KIN_OPENED) {
-        char shown[512];
         xh_err_set(&err, XH_E_NOENT, err.status,
                    "%s is no longer there: it was when %s first named it. Open that file again to read it without",
-                   xh_url_shown(url, shown, sizeof shown), by->parent);
+                   xh_shown(url, 512), by->parent);
     } else if (rc == XH_E_NOENT && err.status && kin == XH_KIN_UNKNOWN && !missing_is_error(h5, fapl, &err)) {
         /* without a status the 404 is about something else, such as a sidecar */
         xh_family_note(by->family, key, XH_KIN_MISSING, &err, took_ns);

@@ -67,6 +67,8 @@ size_t xh_url_directory_bytes(const char *url);
 /* Copies |url| to |out| without user info, query and fragment, made plain. What may be a part of a password, as its
  * slash was not written %2F, shows as "...". A URL that does not fit into |size| ends with "...". Returns |out|. */
 char *xh_url_shown(const char *url, char *out, size_t size);
+/* The same in a buffer of |bytes| that lasts as long as the block it stands in. */
+#define xh_shown(url, bytes) xh_url_shown(url, (char[bytes]){0}, bytes)
 
 /* The same of a name that was to be a URL: its first |scheme| bytes are in place of a scheme and "://". */
 char *xh_name_shown(const char *name, size_t scheme, char *out, size_t size);

@@ -60,11 +60,10 @@ void xh_progress_begin(struct xh_progress *p, const char *what, uint64_t total_b
 
 static void say(const struct xh_progress *p, uint64_t done, uint64_t now)
 {
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
     double s = (double)(now - p->began_ns) / 1e9;
     if (p->total)
-        fprintf(stderr, "%s of %s, %s/s", xh_size_text(done, a), xh_size_text(p->total, b),
-                xh_size_text(s > 0 ? (uint64_t)((double)(done - p->from) / s) : 0, c));
+        fprintf(stderr, "%s of %s, %s/s", xh_size(done), xh_size(p->total),
+                xh_size(s > 0 ? (uint64_t)((double)(done - p->from) / s) : 0));
     else
         fprintf(stderr, "%" PRIu64 " %s, %.1f s", done, p->unit, s);
 }

@@ -13,6 +13,8 @@
 /* Writes "12.3 MiB"; whole bytes below 1 KiB. Returns |buf|. */
 #define XH_SIZE_TEXT 16
 const char *xh_size_text(uint64_t bytes, char buf[XH_SIZE_TEXT]);
+/* The same in a buffer that lasts as long as the block it stands in. */
+#define xh_size(bytes) xh_size_text(bytes, (char[XH_SIZE_TEXT]){0})
 
 /* What the option progress says. */
 enum xh_progress_mode { XH_PROGRESS_AUTO, XH_PROGRESS_ON, XH_PROGRESS_OFF };

@@ -304,11 +304,10 @@ static int failed_ahead(const char *url, const struct xh_options *o, uint64_t wa
 {
     struct xh_account a = {0};
     struct xh_stats none = {0};
-    char shown[1024];
     if (o->stats) {
         xh_account_init(&a, 1);
         xh_account_handed_over(&a, waited_ns);
-        xh_account_print_unopened(&a, xh_url_shown(url, shown, sizeof shown), &none, err->text);
+        xh_account_print_unopened(&a, xh_shown(url, 1024), &none, err->text);
     }
     return err->code;
 }

@@ -276,7 +276,7 @@ static int wait_for(struct expected *e)
 int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,
                      struct xh_err *err)
 {
-    char reader[XH_READER_BYTES], shown[512];
+    char reader[XH_READER_BYTES];
     *waited_ns = 0;
     if (!atomic_load_explicit(&all.n, memory_order_relaxed))
         return 0;
@@ -298,7 +298,7 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
     if (wait_for(e)) {
         e->wanted = 0;
         pthread_mutex_unlock(&all.lock);
-        return xh_interrupt_error(err, xh_url_shown(url, shown, sizeof shown));
+        return xh_interrupt_error(err, xh_shown(url, 512));
     }
     unlist(e);
     pthread_mutex_unlock(&all.lock);

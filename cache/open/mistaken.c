@@ -162,12 +162,11 @@ const char *xh_mistaken(const char *name, char *out, size_t size)
     const char *at = n ? NULL : strchr(name, '@'), *rest = name + extra, *colon = strstr(rest, "://");
     const char *server, *url = behind_chain(rest);
     size_t host = server_of(rest, &server);
-    char shown[250];
     out[0] = '\0';
     if (url)
         snprintf(out, size, "%.*s before a URL is fsspec's: write the URL alone, %s",
                  (int)(url - rest < HOST_SHOWN ? url - rest : HOST_SHOWN), rest,
-                 xh_url_shown(url, shown, sizeof shown));
+                 xh_shown(url, 250));
     else if (extra && (xh_cache_is_url(rest) || known(rest, n)))
         snprintf(out, size, "the name begins with %s: take it away", quote ? "a quote or a bracket" : "a blank");
     else if (n)

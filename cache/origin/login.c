@@ -39,9 +39,8 @@ static int take_host(const char *word, char host[256], char **server, struct xh_
     if (!wrong)
         wrong = xh_url_authority(word, HTTPS_PORT, &a);
     if (wrong) {
-        char shown[100];
         return xh_err_set(err, XH_E_INVAL, 0, "the option login_hosts (XHDF5_LOGIN_HOSTS) has %s: %s",
-                          xh_url_shown(word, shown, sizeof shown), wrong);
+                          xh_shown(word, 100), wrong);
     }
     int brackets = a.host[0] == '[';
     snprintf(host, 256, "%.*s", (int)a.host_len - 2 * brackets, a.host + brackets);

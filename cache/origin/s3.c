@@ -90,15 +90,13 @@ static int split_endpoint(const char *endpoint, int *https, const char **host, s
 
 static int name_fault(const char *name, const char *wrong, struct xh_err *err)
 {
-    char shown[512];
-    return xh_err_set(err, XH_E_INVAL, 0, "cannot use the name %s: %s", xh_url_shown(name, shown, sizeof shown), wrong);
+    return xh_err_set(err, XH_E_INVAL, 0, "cannot use the name %s: %s", xh_shown(name, 512), wrong);
 }
 
 /* Writes the URL of |path|, written as a path's, in the bucket of |n| bytes, with |query| behind it. */
 static int address(const char *bucket, size_t n, const char *path, const char *query, const struct xh_s3_where *w,
                    char **out, struct xh_err *err)
 {
-    char shown[512];
     int https = 1, own = w->endpoint && *w->endpoint;
     const char *host = NULL, *region = w->region && *w->region ? w->region : NULL;
     size_t host_len = 0, path_len = 0;
@@ -106,7 +104,7 @@ static int address(const char *bucket, size_t n, const char *path, const char *q
         return xh_err_set(err, XH_E_INVAL, 0,
                           "the S3 endpoint %.200s is no URL of a server: it is written https://host or "
                           "https://host:port",
-                          xh_url_shown(w->endpoint, shown, sizeof shown));
+                          xh_shown(w->endpoint, 512));
     if (region && !xh_s3_is_region(region))
         return xh_err_set(err, XH_E_INVAL, 0, "the S3 region %.60s is none: regions are like eu-west-1", region);
     int virtual = w->style == XH_S3_VIRTUAL || (w->style == XH_S3_AUTO && !own && is_host_part(bucket, n));

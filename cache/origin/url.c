@@ -232,8 +232,7 @@ int xh_url_login(const char *info, size_t len, char **user, char **password)
 
 static int refuse(const char *s, const char *wrong, struct xh_err *err)
 {
-    char shown[256];
-    return xh_err_set(err, XH_E_INVAL, 0, "cannot use the URL %s: %s", xh_url_shown(s, shown, sizeof shown), wrong);
+    return xh_err_set(err, XH_E_INVAL, 0, "cannot use the URL %s: %s", xh_shown(s, 256), wrong);
 }
 
 int xh_url_parse(const char *s, struct xh_url **out, struct xh_err *err)

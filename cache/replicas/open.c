@@ -114,12 +114,12 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
         return NULL;
     }
     if (bad && !atomic_flag_test_and_set(&warned)) {
-        char entry[300], shown[300];
+        char entry[300];
         snprintf(entry, sizeof entry, "%.*s", (int)(bad_len < 200 ? bad_len : 200), bad);
         dprintf(STDERR_FILENO,
                 "xhdf5: option endpoints: %s is passed over: it is no https:// or s3:// address of a server or "
                 "directory\n",
-                xh_url_shown(entry, shown, sizeof shown));
+                xh_shown(entry, 300));
     }
     r->options = *o;
     xh_env_hold(&r->options);

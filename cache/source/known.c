@@ -148,7 +148,6 @@ void xh_known_opened(const char *url, const struct xh_options *o, int rc)
 
 void xh_known_warn(const char *url, const char *why)
 {
-    char shown[1024];
     size_t n = strlen(url);
     int first = 1;
     if (pthread_mutex_trylock(&lock) == 0) {
@@ -158,5 +157,5 @@ void xh_known_warn(const char *url, const char *why)
         pthread_mutex_unlock(&lock);
     }
     if (first && !xh_crypto_is_over()) /* what an ending process cannot sum up is not damaged */
-        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_url_shown(url, shown, sizeof shown), why);
+        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_shown(url, 1024), why);
 }

@@ -434,7 +434,6 @@ static void wait_for_look(struct xh_metadata_image *b)
 int xh_metadata_image_settle(struct xh_metadata_image *b, const struct xh_metadata_image_of *of, struct xh_err *err)
 {
     uint8_t *head = of->head_len ? malloc(of->head_len) : NULL;
-    char shown[1024];
     if (head)
         memcpy(head, of->head, of->head_len);
     pthread_mutex_lock(&b->lock);
@@ -451,7 +450,7 @@ int xh_metadata_image_settle(struct xh_metadata_image *b, const struct xh_metada
     if (!used && b->required)
         return xh_err_set(err, XH_E_NOENT, 0,
                           "there is no metadata image of this version to be used: %.500s%s%s (option sidecar=require)",
-                          xh_url_shown(b->url, shown, sizeof shown), why ? ": " : "", why ? why : "");
+                          xh_shown(b->url, 1024), why ? ": " : "", why ? why : "");
     return used;
 }
 

@@ -35,7 +35,6 @@ static enum xh_state opening(struct doctor *d)
     const struct xh_seen *seen = &l->seen;
     struct xh_report *r = &d->report;
     struct xh_err err = {0};
-    char a[XH_SIZE_TEXT];
     if (xh_layouts_look(d->given, d->o, d->bytes_per_s, &d->layouts, &err)) {
         xh_report_say(r, "%s", err.text);
         xh_report_advise(r, "the file is damaged, or made to harm: h5check or h5dump on a copy (xhdf5 get) may tell");
@@ -55,9 +54,9 @@ static enum xh_state opening(struct doctor *d)
     }
     xh_report_say(r, "superblock version %u, opened in %.0f ms", seen->superblock, l->opened_ms);
     if (seen->user_block)
-        xh_report_say(r, "behind a user block of %s", xh_size_text(seen->user_block, a));
+        xh_report_say(r, "behind a user block of %s", xh_size(seen->user_block));
     if (seen->page_bytes)
-        xh_report_say(r, "space in pages of %s", xh_size_text(seen->page_bytes, a));
+        xh_report_say(r, "space in pages of %s", xh_size(seen->page_bytes));
     else
         xh_report_say(r, "space not paged");
     xh_report_count(r, "superblock", seen->superblock);
@@ -72,12 +71,11 @@ static enum xh_state metadata(struct doctor *d)
     const struct xh_layouts *l = &d->layouts;
     const struct xh_seen *seen = &l->seen;
     struct xh_report *r = &d->report;
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     xh_report_say(r, "%" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " attribute%s: %s of metadata",
                   seen->groups, XH_S(seen->groups), seen->datasets, XH_S(seen->datasets), seen->attributes,
-                  XH_S(seen->attributes), xh_size_text(seen->metadata_bytes, a));
+                  XH_S(seen->attributes), xh_size(seen->metadata_bytes));
     xh_report_say(r, "all of it read in %.0f ms with %" PRIu64 " request%s, %s", l->walked_ms, seen->requests,
-                  XH_S(seen->requests), xh_size_text(seen->fetched_bytes, a));
+                  XH_S(seen->requests), xh_size(seen->fetched_bytes));
     if (seen->cut)
         xh_report_say(r, "there is more: this is what was seen in the time");
     xh_report_count(r, "groups", seen->groups);
@@ -93,7 +91,7 @@ static enum xh_state metadata(struct doctor *d)
     double in_head = l->between_bytes ? 100.0 * (double)l->head_bytes / (double)l->between_bytes : 100;
     xh_report_say(
         r, "with free space it is %s, in %" PRIu64 " place%s; %.0f %% of that is in the first %s, which opening brings",
-        xh_size_text(l->between_bytes, a), l->places, XH_S(l->places), in_head, xh_size_text(d->o->head_bytes, b));
+        xh_size(l->between_bytes), l->places, XH_S(l->places), in_head, xh_size(d->o->head_bytes));
     xh_report_count(r, "places", l->places);
     xh_report_count(r, "around_data_bytes", l->between_bytes);
     xh_report_number(r, "percent_in_head", in_head);
@@ -109,7 +107,6 @@ static enum xh_state datasets(struct doctor *d)
 {
     struct xh_layouts *l = &d->layouts;
     struct xh_report *r = &d->report;
-    char a[XH_SIZE_TEXT];
     for (unsigned i = 0; i < l->shown; i++) {
         const struct xh_flaw *f = &l->flaw[i];
         xh_report_say(r, "%s: %s", f->path, f->what);
@@ -119,7 +116,7 @@ static enum xh_state datasets(struct doctor *d)
         xh_report_count(r, "bytes", f->bytes);
         xh_report_step(r, "dataset", XH_STATE_NOTE);
     }
-    xh_report_say(r, "%s of data", xh_size_text(l->seen.data_bytes, a));
+    xh_report_say(r, "%s of data", xh_size(l->seen.data_bytes));
     if (l->flawed)
         xh_report_say(r, "%" PRIu64 " of the datasets %s slow to read, or not readable here", l->flawed,
                       l->flawed == 1 ? "is" : "are");
@@ -165,7 +162,6 @@ static enum xh_state place(struct doctor *d, const struct xh_options *o)
     struct xh_report *r = &d->report;
     struct xh_err err = {0};
     uint64_t budget, taken, left;
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
     const char *cure;
     if (xh_image_usable(o, &left, &cure, &err)) {
         xh_report_say(r, "%s", err.text);
@@ -174,9 +170,9 @@ static enum xh_state place(struct doctor *d, const struct xh_options *o)
     }
     xh_image_room(o, &budget, &taken);
     xh_report_say(r, "%s%s%s, of %s that it may take", o->shadow_dir, o->shadow_dir[0] ? ": " : "",
-                  xh_size_text(taken, a), xh_size_text(budget, b));
+                  xh_size(taken), xh_size(budget));
     if (left != UINT64_MAX)
-        xh_report_say(r, "its file system has %s free", xh_size_text(left, c));
+        xh_report_say(r, "its file system has %s free", xh_size(left));
     return XH_STATE_OK;
 }
 
@@ -243,7 +239,6 @@ static int split(struct doctor *d)
 static int doctor(struct doctor *d, int json)
 {
     struct xh_err err = {0};
-    char shown[1024];
     int code = XH_EXIT_FAILED;
     if (xh_caller_url(d->given, d->o, &d->named, &err) || split(d))
         return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text[0] ? err.text : "the host's name is too long");
@@ -254,7 +249,7 @@ static int doctor(struct doctor *d, int json)
     if (rc == XH_E_INVAL || rc == XH_E_NOMEM)
         return xh_tool_fail(rc == XH_E_INVAL ? XH_EXIT_USAGE : code, "%s", d->caller_err.text);
     if (xh_wire_global_init() == 0 && (d->dial = xh_dial_new(&d->caller))) {
-        xh_report_begin(&d->report, xh_url_shown(d->given, shown, sizeof shown), json);
+        xh_report_begin(&d->report, xh_shown(d->given, 1024), json);
         code = examine(d);
         xh_report_end(&d->report);
     } else {

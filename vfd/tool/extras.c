@@ -56,7 +56,7 @@ static void look_beside(struct doctor *d, int image, const char *what, const cha
     struct xh_report *r = &d->report;
     struct xh_answer a = {0};
     struct xh_body h = {0};
-    char range[32], size[XH_SIZE_TEXT];
+    char range[32];
     snprintf(range, sizeof range, "bytes=0-%u", HEAD_BYTES - 1);
     const struct xh_question q = {.range = range, .most_bytes = XH_WORDS_MOST_BYTES, .body = xh_body_keep, .ctx = &h};
     uint64_t file_bytes = 0;
@@ -74,7 +74,7 @@ static void look_beside(struct doctor *d, int image, const char *what, const cha
     const char *wrong = read_head(image, &h, &file_bytes, &mtime_s);
     int other = !wrong && (file_bytes != d->size || (d->date_s > 0 && mtime_s != d->date_s));
     xh_report_text(r, name, wrong ? "damaged" : other ? "of another version" : "good");
-    xh_report_say(r, "%s of %s%s%s", what, xh_size_text(a.reply.range.total, size),
+    xh_report_say(r, "%s of %s%s%s", what, xh_size(a.reply.range.total),
                   wrong   ? ": "
                   : other ? ", of another version of the file"
                           : "",

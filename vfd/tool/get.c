@@ -100,12 +100,11 @@ static int open_part(struct download *d)
 
 static int has_room(const struct download *d)
 {
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     uint64_t room = xh_free_bytes(d->fd);
     if (room >= d->size - d->at)
         return 1;
-    xh_tool_fail(0, "%s: there is room for %s, and %s are still to come", d->to, xh_size_text(room, a),
-                 xh_size_text(d->size - d->at, b));
+    xh_tool_fail(0, "%s: there is room for %s, and %s are still to come", d->to, xh_size(room),
+                 xh_size(d->size - d->at));
     return 0;
 }
 
@@ -255,14 +254,13 @@ static int may_be_made(const struct download *d)
 
 static int get_file(struct download *d)
 {
-    char size[XH_SIZE_TEXT];
     int code;
     if (name_part(d))
         return xh_tool_fail(XH_EXIT_FAILED, "%s: the name is too long", d->to);
     if ((code = open_part(d)) != 0)
         return code;
     if (d->at)
-        fprintf(stderr, "%s: %s are there already\n", d->to, xh_size_text(d->at, size));
+        fprintf(stderr, "%s: %s are there already\n", d->to, xh_size(d->at));
     if (d->f && !has_room(d))
         return XH_EXIT_FAILED;
     if ((code = d->f ? fetch(d) : fetch_whole(d)) != XH_EXIT_OK || (d->f && (code = confirm(d)) != XH_EXIT_OK) ||

@@ -318,7 +318,7 @@ enum xh_state xh_doctor_throughput(struct doctor *d)
     struct xh_report *r = &d->report;
     double rate[sizeof n / sizeof *n] = {0};
     unsigned tried = 0;
-    char text[200] = "", name[32], a[XH_SIZE_TEXT];
+    char text[200] = "", name[32];
     struct xh_speed s = {0};
     if (d->quick || d->size < XH_SPEED_LEAST_BYTES)
         return xh_report_as(r, XH_STATE_UNTRIED, d->quick ? "not tried (--quick)" : "the file is too small to tell");
@@ -352,7 +352,7 @@ enum xh_state xh_doctor_throughput(struct doctor *d)
     }
     if (d->rtt_ms > 5 && rate[0] < 0.6 * d->bytes_per_s)
         xh_report_say(r, "one is held up by its window, %s a round trip",
-                      xh_size_text((uint64_t)(rate[0] * d->rtt_ms / 1e3), a));
+                      xh_size((uint64_t)(rate[0] * d->rtt_ms / 1e3)));
     advise_throughput(d, n, rate, tried);
     return XH_STATE_OK;
 }

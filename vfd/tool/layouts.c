@@ -71,18 +71,18 @@ static const char *larger(const struct xh_object *o, char *out, size_t size)
 
 static void judge_chunks(const struct xh_object *o, double fast, struct xh_flaw *f)
 {
-    char a[XH_SIZE_TEXT], shape[200];
+    char shape[200];
     uint64_t stored = o->chunks ? o->stored_bytes / o->chunks : o->chunk_bytes;
     if (o->chunks >= CHUNKS_MANY && o->chunk_bytes < CHUNK_LEAST_BYTES) {
         WHAT("%" PRIu64 " chunks of %s: HDF5 reads them one by one, which takes longer than the link does", o->chunks,
-             xh_size_text(stored, a));
+             xh_size(stored));
         ADVICE("chunks of 256 KiB to some MiB: h5repack -l %s:CHUNK=%s old.h5 new.h5", f->path,
                larger(o, shape, sizeof shape));
     }
     if (o->filtered && o->chunk_bytes > CHUNK_CACHE_BYTES && o->chunks > 1) {
         WHAT("chunks %s of %s are larger than HDF5's chunk cache (1 MiB; 8 MiB from 2.0): who reads a part of one "
              "fetches and decompresses all of it, each time",
-             xh_look_shape(o->chunk, o->rank, shape, sizeof shape), xh_size_text(o->chunk_bytes, a));
+             xh_look_shape(o->chunk, o->rank, shape, sizeof shape), xh_size(o->chunk_bytes));
         ADVICE("read whole chunks, or raise the cache: h5py.File(..., rdcc_nbytes=%" PRIu64 ")", 4 * o->chunk_bytes);
     }
     if (o->gzip && fast > INFLATE_BYTES_PER_S) {

@@ -160,7 +160,7 @@ static int add_catalogue(struct xh_tree *t, const char *path)
 static int run(const struct mounting *m)
 {
     struct xh_err err = {0};
-    char name[XH_ENTRY_NAME_BYTES + 1], shown[1024];
+    char name[XH_ENTRY_NAME_BYTES + 1];
     struct xh_fuse *f = NULL;
     sigset_t ends;
     struct xh_tree *t = xh_tree_new(m->o, say);
@@ -175,15 +175,13 @@ static int run(const struct mounting *m)
         }
         if (xh_tree_is_directory(m->urls[i])) {
             if (m->n > 1)
-                return xh_tool_usage("%s is a directory: it is mounted alone",
-                                     xh_url_shown(m->urls[i], shown, sizeof shown));
+                return xh_tool_usage("%s is a directory: it is mounted alone", xh_shown(m->urls[i], 1024));
             if (xh_tree_root(t, m->urls[i], &err) != 0)
                 return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
             break;
         }
         if (xh_tree_name(m->urls[i], name) != 0)
-            return xh_tool_usage("%s ends without the name of a file",
-                                 xh_url_shown(m->urls[i], shown, sizeof shown));
+            return xh_tool_usage("%s ends without the name of a file", xh_shown(m->urls[i], 1024));
         if (xh_tree_add(t, name, m->urls[i], &err) != 0)
             return xh_tool_usage("%s", err.text);
     }
@@ -194,7 +192,7 @@ static int run(const struct mounting *m)
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
-    if (xh_fuse_mount(m->dir, xh_url_shown(m->urls[0], shown, sizeof shown), t, &f, &err) != 0) {
+    if (xh_fuse_mount(m->dir, xh_shown(m->urls[0], 1024), t, &f, &err) != 0) {
         xh_tree_close(t);
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     }

@@ -119,7 +119,6 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 static int collect(struct work *w, char **named)
 {
     FTS *fts = fts_open(named, FTS_COMFOLLOW | FTS_PHYSICAL | FTS_NOCHDIR, by_name);
-    char shown[512];
     int code = fts ? 0 : xh_tool_fail(XH_EXIT_FAILED, "the files cannot be listed: %s", strerror(errno));
     for (FTSENT *e; fts && (e = fts_read(fts));) {
         uint64_t size = e->fts_info == FTS_F ? (uint64_t)e->fts_statp->st_size : 0;
@@ -127,7 +126,7 @@ static int collect(struct work *w, char **named)
             fts_set(fts, e, FTS_SKIP);
         else if (e->fts_info == FTS_NS && e->fts_level == 0 && xh_cache_is_url(e->fts_path))
             code = xh_tool_fail(XH_EXIT_FAILED, "%s: files are published where they lie, by their paths",
-                                xh_url_shown(e->fts_path, shown, sizeof shown));
+                                xh_shown(e->fts_path, 512));
         else if (e->fts_info == FTS_DNR || e->fts_info == FTS_ERR || e->fts_info == FTS_NS || e->fts_info == FTS_SLNONE)
             code = xh_tool_fail(XH_EXIT_FAILED, "%s: %s", e->fts_path, strerror(e->fts_errno ? e->fts_errno : ENOENT));
         else if (e->fts_info == FTS_F && (e->fts_level == 0 || (e->fts_name[0] != '.' && is_hdf5(e->fts_path, size))) &&
@@ -200,17 +199,16 @@ static int start(const struct work *w, int from, int to)
 
 static void report_made(const struct work *w, const struct xh_baked *b, const char *path)
 {
-    char a[XH_SIZE_TEXT], c[XH_SIZE_TEXT];
-    const char *size = xh_size_text(b->sidecar_bytes, c);
+    const char *size = xh_size(b->sidecar_bytes);
     if (b->body) {
-        printf("%s: its %s in %s (%s), %.2f times less\n", path, xh_size_text(b->file_bytes, a), size, b->text,
+        printf("%s: its %s in %s (%s), %.2f times less\n", path, xh_size(b->file_bytes), size, b->text,
                (double)b->file_bytes / (double)b->sidecar_bytes);
         if (w->verb == DRY)
             printf("  where the link is what readers wait for, they would read it in %.0f %% of the time\n",
                    100.0 * (double)b->sidecar_bytes / (double)b->file_bytes);
         return;
     }
-    printf("%s: %s of metadata in %s, %.2f %% of the file\n", path, xh_size_text(b->image_bytes, a), size,
+    printf("%s: %s of metadata in %s, %.2f %% of the file\n", path, xh_size(b->image_bytes), size,
            100.0 * (double)b->sidecar_bytes / (double)b->file_bytes);
     if (w->verb == DRY)
         printf("  it lies in %" PRIu64 " pieces; a reader who wants all of it would ask for one\n", b->extents);
@@ -224,14 +222,14 @@ static int is_missed(const struct work *w, const struct xh_baked *b)
 
 static void report(const struct work *w, const struct xh_baked *b, int terminal)
 {
-    char path[1024], a[XH_SIZE_TEXT];
+    char path[1024];
     const char *what = b->body ? "the compressed copy" : "the image";
     xh_tool_name(w->file[b->file].path, path, sizeof path);
     if (terminal)
         fputs("\r\033[K", stderr);
     switch (b->as) {
     case XH_BAKED_MADE: report_made(w, b, path); break;
-    case XH_BAKED_FRESH: printf("%s: %s is up to date (%s)\n", path, what, xh_size_text(b->sidecar_bytes, a)); break;
+    case XH_BAKED_FRESH: printf("%s: %s is up to date (%s)\n", path, what, xh_size(b->sidecar_bytes)); break;
     case XH_BAKED_GONE: printf("%s: %s is removed\n", path, what); break;
     case XH_BAKED_NONE:
         if (is_missed(w, b))

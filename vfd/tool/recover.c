@@ -52,11 +52,11 @@ static void date_of(long long s, char *out, size_t size)
 static int list_one(void *ctx, const struct xh_left *l)
 {
     struct listing *to = ctx;
-    char size[XH_SIZE_TEXT], written[XH_SIZE_TEXT], url[1024], why[700], date[32];
+    char why[700], date[32];
     if (to->json) {
         xh_json_print(to->n++ ? ",\n " : "\n ",
                       json_pack("{s:o, s:s, s:o, s:o, s:I, s:I, s:I}", "id", xh_json_text(l->id), "state", l->state,
-                                "url", xh_json_text(l->url ? xh_url_shown(l->url, url, sizeof url) : NULL), "why",
+                                "url", xh_json_text(l->url ? xh_shown(l->url, 1024) : NULL), "why",
                                 xh_json_text(l->why && *l->why ? l->why : NULL), "size", (json_int_t)l->size,
                                 "written_bytes", (json_int_t)l->written_bytes, "since", (json_int_t)l->since_s));
         return 0;
@@ -64,9 +64,9 @@ static int list_one(void *ctx, const struct xh_left *l)
     if (to->n++ == 0)
         printf("%-16s %-19s %11s %11s  %-17s  %s\n", "ID", "SINCE", "SIZE", "WRITTEN", "STATE", "URL");
     date_of(l->since_s, date, sizeof date);
-    printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, l->is_whole ? xh_size_text(l->size, size) : "-",
-           l->is_whole ? xh_size_text(l->written_bytes, written) : "-", l->state,
-           l->url ? xh_url_shown(l->url, url, sizeof url) : "-");
+    printf("%-16s %-19s %11s %11s  %-17s  %s\n", l->id, date, l->is_whole ? xh_size(l->size) : "-",
+           l->is_whole ? xh_size(l->written_bytes) : "-", l->state,
+           l->url ? xh_shown(l->url, 1024) : "-");
     if (l->why && *l->why)
         printf("                 %s\n", xh_tool_name(l->why, why, sizeof why));
     return 0;

@@ -52,7 +52,6 @@ static void print_json(const struct xh_image_info *i, unsigned n, int on_disk)
 
 static void print_line(const struct xh_image_info *i, unsigned n)
 {
-    char size[XH_SIZE_TEXT], meta[XH_SIZE_TEXT], raw[XH_SIZE_TEXT], hits[XH_SIZE_TEXT];
     char url[sizeof i->url_shown], version[sizeof i->validator];
     if (n == 0)
         printf("%11s %11s %11s %8s %11s %7s  %s\n", "SIZE", "METADATA", "RAW DATA", "PAGES", "HITS", "READERS",
@@ -61,9 +60,9 @@ static void print_line(const struct xh_image_info *i, unsigned n)
         printf("%11s %11s %11s %8s %11s %7s  %s (unusable: %s)\n", "-", "-", "-", "-", "-", "-", i->name, i->flaw);
         return;
     }
-    printf("%11s %11s %11s %8" PRIu64 " %11s %7u  %s  %s\n", xh_size_text(i->origin_bytes, size),
-           xh_size_text(i->meta_bytes, meta), xh_size_text(i->raw_bytes, raw), i->meta_pages + i->raw_pages,
-           xh_size_text(i->hit_bytes, hits), i->readers, xh_tool_name(i->validator, version, sizeof version),
+    printf("%11s %11s %11s %8" PRIu64 " %11s %7u  %s  %s\n", xh_size(i->origin_bytes),
+           xh_size(i->meta_bytes), xh_size(i->raw_bytes), i->meta_pages + i->raw_pages,
+           xh_size(i->hit_bytes), i->readers, xh_tool_name(i->validator, version, sizeof version),
            xh_tool_name(i->url_shown, url, sizeof url));
 }
 
@@ -82,10 +81,8 @@ static int list_one(void *ctx, const struct xh_image_info *i)
 static void print_disk(const struct xh_options *on_disk)
 {
     uint64_t budget, taken;
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     xh_image_room(on_disk, &budget, &taken);
-    printf("disk cache %s: %s, of %s that it may take\n", on_disk->shadow_dir, xh_size_text(taken, a),
-           xh_size_text(budget, b));
+    printf("disk cache %s: %s, of %s that it may take\n", on_disk->shadow_dir, xh_size(taken), xh_size(budget));
 }
 
 static int list(int argc, char **argv, const struct xh_options *o)
@@ -161,7 +158,6 @@ static int rm(int argc, char **argv, const struct xh_options *o)
     struct removal r = {.o = o};
     struct xh_options on_disk;
     struct xh_err err = {0};
-    char size[XH_SIZE_TEXT], shown[1024];
     int all = 0;
     const struct xh_tool_option options[] = {{"all", .flag = &all}};
     XH_TOOL_OPTIONS(argc, argv, options);
@@ -180,8 +176,8 @@ static int rm(int argc, char **argv, const struct xh_options *o)
         return xh_tool_fail(XH_EXIT_FAILED, "%s", err.text);
     if (r.url && r.removed + r.used + r.failed == 0)
         return xh_tool_fail(XH_EXIT_FAILED, "there is no shadow of %s; xhdf5 cache ls lists those that there are",
-                            xh_url_shown(r.url, shown, sizeof shown));
-    printf("%u removed (%s)", r.removed, xh_size_text(r.bytes, size));
+                            xh_shown(r.url, 1024));
+    printf("%u removed (%s)", r.removed, xh_size(r.bytes));
     if (r.used)
         printf(", %u in use", r.used);
     putchar('\n');
@@ -216,7 +212,6 @@ static int trim(int argc, char **argv, const struct xh_options *o)
     struct xh_options on_disk;
     struct xh_err err = {0};
     uint64_t most, budget, taken, removed = 0;
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     int failed = 0;
     xh_tool_options(argc, argv, NULL, 0);
     if (optind < argc - 1)
@@ -241,7 +236,7 @@ static int trim(int argc, char **argv, const struct xh_options *o)
     }
     free(t.at);
     xh_image_room(&on_disk, &budget, &taken); /* what went along with them, and what came meanwhile */
-    printf("%s removed; the disk cache takes %s\n", xh_size_text(removed, a), xh_size_text(taken, b));
+    printf("%s removed; the disk cache takes %s\n", xh_size(removed), xh_size(taken));
     return failed ? xh_tool_fail(XH_EXIT_FAILED, "%s", err.text) : taken > most ? XH_EXIT_NO : XH_EXIT_OK;
 }
 

@@ -46,12 +46,11 @@ static void print_json(const char *shown, struct xh_file *f, const struct xh_see
 
 static void print_lines(const struct xh_seen *l, const struct times *t)
 {
-    char a[XH_SIZE_TEXT];
     printf("superblock  version %u", l->superblock);
     if (l->user_block)
         printf(", behind a user block of %" PRIu64 " bytes", l->user_block);
     if (l->page_bytes)
-        printf("\nspace       in pages of %s: metadata lies together\n", xh_size_text(l->page_bytes, a));
+        printf("\nspace       in pages of %s: metadata lies together\n", xh_size(l->page_bytes));
     else
         puts("\nspace       not paged");
     printf("objects     %" PRIu64 " group%s, %" PRIu64 " dataset%s, %" PRIu64 " named type%s, %" PRIu64
@@ -60,9 +59,9 @@ static void print_lines(const struct xh_seen *l, const struct times *t)
            XH_S(l->attributes));
     if (l->unread)
         printf("unread      %" PRIu64 " object%s that HDF5 cannot read\n", l->unread, XH_S(l->unread));
-    printf("metadata    %s in headers, indexes and heaps\n", xh_size_text(l->metadata_bytes, a));
+    printf("metadata    %s in headers, indexes and heaps\n", xh_size(l->metadata_bytes));
     printf("reading     opened in %.0f ms; all metadata in %.0f ms with %" PRIu64 " request%s, %s\n", t->opened_ms,
-           t->walked_ms, l->requests, XH_S(l->requests), xh_size_text(l->fetched_bytes, a));
+           t->walked_ms, l->requests, XH_S(l->requests), xh_size(l->fetched_bytes));
 }
 
 struct seen {
@@ -79,7 +78,7 @@ static int on_object(void *ctx, const struct xh_object *o)
 
 static int stat_url(const char *url, int json, const struct xh_options *o)
 {
-    char shown[1024], a[XH_SIZE_TEXT];
+    char shown[1024];
     struct seen s = {0};
     struct xh_look l = {.each = on_object, .ctx = &s};
     struct xh_err err = {0};
@@ -92,7 +91,7 @@ static int stat_url(const char *url, int json, const struct xh_options *o)
     xh_url_shown(url, shown, sizeof shown);
     if (!json)
         printf("url         %s\nsize        %" PRIu64 " bytes (%s)\nversion     %s\n", shown, xh_cache_size(f),
-               xh_size_text(xh_cache_size(f), a), xh_cache_validator(f));
+               xh_size(xh_cache_size(f)), xh_cache_validator(f));
     began = xh_now_ns();
     xh_progress_begin(&s.progress, "metadata", 0, "objects");
     int rc = xh_look(&l, url, o, &err);

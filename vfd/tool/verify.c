@@ -135,7 +135,6 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
     struct xh_image *image[IMAGES] = {0};
     struct xh_options on_disk;
     int disk = xh_shadow_on_disk(o, &on_disk);
-    char size[XH_SIZE_TEXT];
     int code = XH_EXIT_FAILED;
     if (o->offline)
         return xh_tool_fail(code, "what is kept is compared with the server's bytes: offline=on forbids that");
@@ -171,7 +170,7 @@ static int verify(const char *url, const char *shown, const struct xh_options *o
     }
     if (c.differ > SHOWN_MOST)
         printf("and %" PRIu64 " more\n", c.differ - SHOWN_MOST);
-    printf("%s: %" PRIu64 " pages (%s) checked, %" PRIu64 " differ", shown, c.checked, xh_size_text(c.bytes, size),
+    printf("%s: %" PRIu64 " pages (%s) checked, %" PRIu64 " differ", shown, c.checked, xh_size(c.bytes),
            c.differ);
     if (c.gone)
         printf(", %" PRIu64 " left the shadow meanwhile", c.gone);
@@ -196,10 +195,9 @@ out:
 
 static int run(int argc, char **argv, const struct xh_options *o)
 {
-    char shown[1024];
     xh_tool_options(argc, argv, NULL, 0);
     const char *url = xh_tool_url(argc, argv, 1);
-    return verify(url, xh_url_shown(url, shown, sizeof shown), o);
+    return verify(url, xh_shown(url, 1024), o);
 }
 
 const struct xh_verb xh_tool_verify = {"verify", help, run};

@@ -224,15 +224,15 @@ static uint64_t budget_of(const struct place *p)
  * where that counts. |advice| ends before the option to raise. Returns the exit code. */
 static int is_full(struct outcome *out, const struct place *p, const char *what, const char *advice)
 {
-    char holds[XH_SIZE_TEXT], size[XH_SIZE_TEXT], room[sizeof size + 40] = "";
+    char room[XH_SIZE_TEXT + 40] = "";
     struct xh_err err;
     const char *cure;
     uint64_t left;
     xh_image_usable(&p->o, &left, &cure, &err);
     if (left != UINT64_MAX)
-        snprintf(room, sizeof room, ", and its file system has %s free", xh_size_text(left, size));
+        snprintf(room, sizeof room, ", and its file system has %s free", xh_size(left));
     return fail(out, XH_EXIT_NO, "%s stayed: the %s may hold %s%s. %s XHDF5_%s%s", what, p->name,
-                xh_size_text(budget_of(p), holds), room, advice, p->raise,
+                xh_size(budget_of(p)), room, advice, p->raise,
                 p->o.on_disk ? "; if it is large enough, the disk was too slow: say it again" : "");
 }
 
@@ -240,7 +240,7 @@ static int is_full(struct outcome *out, const struct place *p, const char *what,
 static int report(struct outcome *out, const char *url, const struct xh_options *o, struct xh_file *f,
                   const struct xh_survey *s, int too_large)
 {
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT], stayed[80];
+    char stayed[80];
     uint64_t wanted = xh_ranges_bytes(s->raw.at, s->raw.n), left;
     struct stayed now = {0};
     struct xh_err err;
@@ -279,9 +279,8 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
         return fail(out, XH_EXIT_NO,
                     "the raw data is %s, the %s may hold %s: nothing of it was fetched. Name what is needed "
                     "with --dataset, or raise XHDF5_%s",
-                    xh_size_text(wanted, a), p.name, xh_size_text(budget_of(&p), b), p.raise);
-    snprintf(stayed, sizeof stayed, "only %s of %s of raw data", xh_size_text(now.wanted_bytes, a),
-             xh_size_text(wanted, b));
+                    xh_size(wanted), p.name, xh_size(budget_of(&p)), p.raise);
+    snprintf(stayed, sizeof stayed, "only %s of %s of raw data", xh_size(now.wanted_bytes), xh_size(wanted));
     if (now.wanted_bytes < wanted)
         return is_full(out, &p, stayed, "Name what is needed with --dataset, or raise");
     return out->code = XH_EXIT_OK;
@@ -392,10 +391,9 @@ static void warm(const struct wish *w, const char *url, const struct xh_options 
 
 static void say(const struct wish *w, const struct outcome *out)
 {
-    char a[XH_SIZE_TEXT], b[XH_SIZE_TEXT];
     if (out->code != XH_EXIT_FAILED) {
         printf("%s: %" PRIu64 " objects; the %s holds %s of metadata, %s of raw data\n", out->shown, out->objects,
-               out->where, xh_size_text(out->meta_bytes, a), xh_size_text(out->raw_bytes, b));
+               out->where, xh_size(out->meta_bytes), xh_size(out->raw_bytes));
         if (out->elsewhere)
             printf("%" PRIu64 " of %" PRIu64 " datasets have their data in other files (virtual, external): warm "
                    "those\n", out->elsewhere, out->datasets);

@@ -354,7 +354,6 @@ enum xh_state xh_doctor_reply(struct doctor *d)
     struct xh_report *r = &d->report;
     const struct xh_answer *a = &d->first;
     const struct xh_reply *p = &a->reply;
-    char size[XH_SIZE_TEXT];
     xh_report_count(r, "status", (uint64_t)p->status);
     xh_report_text(r, "server", p->server[0] ? p->server : NULL);
     if (p->server[0])
@@ -394,7 +393,7 @@ enum xh_state xh_doctor_reply(struct doctor *d)
         return XH_STATE_FAILED;
     }
     d->size = p->range.total;
-    xh_report_say(r, "status 206, a file of %s (%" PRIu64 " bytes)", xh_size_text(d->size, size), d->size);
+    xh_report_say(r, "status 206, a file of %s (%" PRIu64 " bytes)", xh_size(d->size), d->size);
     if (d->o->endpoints[0])
         xh_report_say(r, "of the endpoints that are set only this one is looked at");
     xh_report_count(r, "size", d->size);
