@@ -36,6 +36,9 @@ struct xh_err {
     char text[768]; /* one or two sentences, NUL-terminated, without newline */
 };
 
+/* Where an error goes that nobody wants to know. */
+#define XH_IGNORED (&(struct xh_err){0})
+
 /* Sets |err|, which may be NULL. Derives sys_errno from the code. Returns |code|, so that a caller can write `return
  * xh_err_set(err, XH_E_NET, 0, "…")`. Threads: any, on distinct |err|. */
 int xh_err_set(struct xh_err *err, int code, int status, const char *fmt, ...)

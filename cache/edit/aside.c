@@ -24,8 +24,7 @@ static void *run_aside(void *ctx)
 
 void xh_aside_begin(struct xh_aside *s)
 {
-    struct xh_err ignored;
-    if (xh_edit_side(s->e, &ignored)) /* not in the thread: the first client learns while that runs */
+    if (xh_edit_side(s->e, XH_IGNORED)) /* not in the thread: the first client learns while that runs */
         return;
     s->began = xh_thread_start(&s->thread, run_aside, s) == 0;
 }

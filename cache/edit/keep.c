@@ -42,11 +42,10 @@ void xh_edit_tidy(struct xh_edit *e)
 {
     char *names = e->overlay->left, *at = NULL;
     struct xh_dav_stat st;
-    struct xh_err ignored;
     for (char *name = strtok_r(names, " ", &at); name; name = strtok_r(NULL, " ", &at))
         if (is_ours(name))
             xh_turn_remove(e->dav, name);
-        else if (is_aside(name) && xh_dav_stat(e->dav, name, &st, &ignored) == 0 && st.there &&
+        else if (is_aside(name) && xh_dav_stat(e->dav, name, &st, XH_IGNORED) == 0 && st.there &&
                  xh_dav_removes_trees(e->dav) &&
                  xh_dav_is_same(st.validator, e->overlay->base_version)) /* else another writer has written it */
             xh_replace_undo(e, name);

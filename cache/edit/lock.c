@@ -118,11 +118,10 @@ static void remove_dir(struct xh_dav *d, const char *dir, const char *data)
 {
     const char *files[] = {"owner", data}; /* the second one is mostly gone */
     char file[96];
-    struct xh_err ignored;
     for (size_t i = 0; i < sizeof files / sizeof *files && *files[i]; i++) {
         name_of(file, sizeof file, dir, files[i]);
-        xh_dav_delete(d, file, &ignored);
-        if (xh_dav_delete(d, dir, &ignored) == 0) /* XRootD removes no directory that is not empty */
+        xh_dav_delete(d, file, XH_IGNORED);
+        if (xh_dav_delete(d, dir, XH_IGNORED) == 0) /* XRootD removes no directory that is not empty */
             return;
     }
 }
@@ -139,16 +138,15 @@ static void take_away(struct xh_turn *t)
 {
     struct xh_turn gone = {.dav = t->dav};
     char name[64], text[256], data[64];
-    struct xh_err ignored;
     snprintf(name, sizeof name, XH_TURN_PREFIX "gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
     gone.name = name;
-    if (xh_dav_move(t->dav, t->name, name, 0, &ignored)) {
+    if (xh_dav_move(t->dav, t->name, name, 0, XH_IGNORED)) {
         /* XRootD makes the destination before it finds that there is no source */
-        xh_dav_delete(t->dav, name, &ignored);
+        xh_dav_delete(t->dav, name, XH_IGNORED);
         return;
     }
     int is_owner =
-        whose(&gone, text, sizeof text, &ignored) == 0 && strncmp(text, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) == 0;
+        whose(&gone, text, sizeof text, XH_IGNORED) == 0 && strncmp(text, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) == 0;
     data_of(data, sizeof data, is_owner ? text + strlen(XH_OWNER_WORD) : "");
     remove_dir(t->dav, name, data);
 }
@@ -258,29 +256,27 @@ int xh_turn_take(struct xh_turn *t, struct xh_err *err)
 
 void xh_turn_beat(struct xh_turn *t)
 {
-    struct xh_err ignored;
     if (xh_now_ns() - t->beat_ns < BEAT_NS)
         return;
     t->beat_ns = xh_now_ns();
     t->beats++;
-    put_owner(t, t->dav, t->name, &ignored);
+    put_owner(t, t->dav, t->name, XH_IGNORED);
 }
 
 void xh_turn_leave(struct xh_turn *t, int empty)
 {
-    struct xh_err ignored;
     char owner[96];
     if (t->taken_ns && empty && xh_now_ns() - t->beat_ns < LEASE_NS / 2) {
         name_of(owner, sizeof owner, t->name, "owner");
-        if (xh_dav_removes_trees(t->dav) && xh_dav_delete(t->dav, t->name, &ignored) == 0)
+        if (xh_dav_removes_trees(t->dav) && xh_dav_delete(t->dav, t->name, XH_IGNORED) == 0)
             return;
         /* XRootD. Once the directory is empty another client's may replace it, and that one is not removed. */
-        if (xh_dav_delete(t->dav, owner, &ignored) == 0)
-            xh_dav_delete(t->dav, t->name, &ignored);
+        if (xh_dav_delete(t->dav, owner, XH_IGNORED) == 0)
+            xh_dav_delete(t->dav, t->name, XH_IGNORED);
         return;
     }
-    if (!t->taken_ns || xh_dav_move(t->dav, t->name, t->own, 0, &ignored) == 0)
+    if (!t->taken_ns || xh_dav_move(t->dav, t->name, t->own, 0, XH_IGNORED) == 0)
         xh_turn_remove(t->dav, t->own);
     else
-        xh_dav_delete(t->dav, t->own, &ignored); /* as in take_away */
+        xh_dav_delete(t->dav, t->own, XH_IGNORED); /* as in take_away */
 }

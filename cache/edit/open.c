@@ -62,10 +62,9 @@ static int greet(struct xh_aside *s)
 static int look_for(struct xh_edit *e, struct xh_dav_stat *st, struct xh_err *err)
 {
     struct xh_aside hello = {.e = e, .run = greet};
-    struct xh_err ignored;
     xh_aside_begin(&hello);
     int rc = xh_dav_stat(e->dav, "", st, err);
-    if (xh_aside_end(&hello, 0, &ignored) == 0 && rc == 0 && !xh_dav_is_warm(e->dav) && xh_dav_is_warm(e->side)) {
+    if (xh_aside_end(&hello, 0, XH_IGNORED) == 0 && rc == 0 && !xh_dav_is_warm(e->dav) && xh_dav_is_warm(e->side)) {
         struct xh_dav *warm = e->side;
         e->side = e->dav;
         e->dav = warm;

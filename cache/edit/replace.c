@@ -49,10 +49,9 @@ static int open_quick(struct xh_aside *s)
 
 int xh_replace_begin(struct xh_edit *e, struct xh_aside *s)
 {
-    struct xh_err ignored;
     *s = (struct xh_aside){.e = e, .run = open_quick};
     e->is_quick = 0;
-    if (e->unknown >= UNKNOWN_MOST || (!e->quick && xh_dav_open(e->url, &e->opt, &e->quick, &ignored)))
+    if (e->unknown >= UNKNOWN_MOST || (!e->quick && xh_dav_open(e->url, &e->opt, &e->quick, XH_IGNORED)))
         return 0;
     xh_dav_learn(e->quick, e->dav);
     xh_dav_count(e->quick, &e->counters, &e->account);
@@ -72,15 +71,14 @@ static int run_swap(struct xh_aside *s)
 static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
 {
     struct xh_aside s = {.e = e, .ctx = w, .run = run_swap};
-    struct xh_err ignored;
     int known = e->is_quick;
     w->placed = UNKNOWN;
     if (known) {
         xh_aside_begin(&s);
-        known = s.began && xh_aside_end(&s, 0, &ignored) == 0;
+        known = s.began && xh_aside_end(&s, 0, XH_IGNORED) == 0;
     /* the slow way, to put back another writer's file */
-    } else if (xh_dav_move(e->dav, "", w->aside, 0, &ignored) == 0 &&
-               xh_dav_move(e->dav, w->from, "", 0, &ignored) == 0) {
+    } else if (xh_dav_move(e->dav, "", w->aside, 0, XH_IGNORED) == 0 &&
+               xh_dav_move(e->dav, w->from, "", 0, XH_IGNORED) == 0) {
         w->placed = PLACED;
     }
     if (!known) {
@@ -107,9 +105,8 @@ static int put_back(struct xh_edit *e, const char *aside, struct xh_err *err)
 
 int xh_replace_undo(struct xh_edit *e, const char *aside)
 {
-    struct xh_err ignored;
     /* it was replaced since, or has moved back */
-    int rc = put_back(e, aside, &ignored) ? xh_dav_delete(e->dav, aside, &ignored) : -1;
+    int rc = put_back(e, aside, XH_IGNORED) ? xh_dav_delete(e->dav, aside, XH_IGNORED) : -1;
     return rc == 0;
 }
 
@@ -117,11 +114,10 @@ int xh_replace_find(struct xh_edit *e)
 {
     char text[256], name[64];
     struct xh_dav_stat st;
-    struct xh_err ignored;
     size_t len = 0;
     if (!xh_dav_removes_trees(e->dav) || xh_dav_makes_dirs(e->dav) ||
         xh_dav_get(e->dav, XH_LOCK "owner", text + strlen(XH_TURN_PREFIX), sizeof text - strlen(XH_TURN_PREFIX) - 1,
-                   &len, &ignored))
+                   &len, XH_IGNORED))
         return 0;
     text[strlen(XH_TURN_PREFIX) + len] = '\0';
     /* skips "xhdf5 ", so that the rest of the text parses as a name of an attempt */
@@ -129,10 +125,10 @@ int xh_replace_find(struct xh_edit *e)
     if (len < strlen(XH_OWNER_WORD) + XH_OVERLAY_ID + 1)
         return 0;
     xh_replace_name(name, sizeof name, id - strlen(XH_TURN_PREFIX), 'w');
-    if (xh_dav_stat(e->dav, name, &st, &ignored) || !st.there)
+    if (xh_dav_stat(e->dav, name, &st, XH_IGNORED) || !st.there)
         return 0;
     xh_trace(XH_T_VFD, "put-back", "url=%s from=%s", xh_dav_shown(e->dav), name);
-    return put_back(e, name, &ignored);
+    return put_back(e, name, XH_IGNORED);
 }
 
 /* The error of a file that is at |aside| and should be at its name. Once it is renamed, what was written here can be
@@ -164,10 +160,9 @@ static int undo_first(struct xh_edit *e, const struct swap *w, int is_old, struc
 static int undo_later(struct xh_edit *e, const struct swap *w, int is_own, struct xh_err *err)
 {
     const char *back = is_own ? w->from : w->aside, *rest = is_own ? w->aside : w->from;
-    struct xh_err ignored;
     if (!xh_replace_undo(e, back))
         return stranded(e, back, XH_E_NET, err);
-    xh_dav_delete(e->dav, rest, &ignored);
+    xh_dav_delete(e->dav, rest, XH_IGNORED);
     return XH_REPLACE_LOST;
 }
 
@@ -176,7 +171,6 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
 {
     char name[2][64];
     struct xh_dav_stat top = *fresh, expected = *old; /* what this writer puts there, and what it should find there */
-    struct xh_err ignored;
     const char *from = data;
     int hidden = 0; /* the server did not show the file that was there */
     if (!e->is_quick)
@@ -211,7 +205,7 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
             return w.was.there ? undo_first(e, &w, is_expected, err) : XH_REPLACE_LOST;
         }
         if (!w.was.there || is_expected) {
-            xh_dav_delete(e->dav, w.aside, &ignored); /* this writer's own file */
+            xh_dav_delete(e->dav, w.aside, XH_IGNORED); /* this writer's own file */
             e->missed = top;
             return hidden && is_expected ? XH_REPLACE_HIDDEN : XH_REPLACE_LOST;
         }

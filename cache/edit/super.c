@@ -101,16 +101,15 @@ int xh_edit_is_whole(struct xh_edit *e)
 void xh_edit_super(struct xh_edit *e)
 {
     unsigned char *p = e->super;
-    struct xh_err ignored;
     e->super_len = 0;
     memset(e->super, 0, sizeof e->super);
     for (uint64_t off = 0; off + 64 <= e->overlay->size; off = off ? 2 * off : 512) {
         uint64_t room = e->overlay->size - off;
         size_t n = room < sizeof e->super ? (size_t)room : sizeof e->super;
-        if (xh_edit_compose(e, off, (char *)p, n, &ignored)) {
+        if (xh_edit_compose(e, off, (char *)p, n, XH_IGNORED)) {
             /* without the version below, only a superblock that was written can be read, and no bytes behind it */
             n = LEAST_BYTES;
-            if (e->file || xh_edit_compose(e, off, (char *)p, n, &ignored))
+            if (e->file || xh_edit_compose(e, off, (char *)p, n, XH_IGNORED))
                 return; /* the superblock is that of the version below, and is not sent */
         }
         if (!is_super(p, n))

@@ -111,12 +111,11 @@ static int sign(struct xh_aside *s)
 {
     struct attempt *a = s->ctx;
     char owner[96];
-    struct xh_err ignored;
     struct xh_dav_stat st;
     int rc = xh_turn_sign(&a->lock, s->e->side, &s->err);
     snprintf(owner, sizeof owner, "%sowner", a->lock.own);
     if (rc == 0 && s->e->overlay->size > LONG_UPLOAD)
-        xh_dav_stat(s->e->side, owner, &st, &ignored); /* learns how versions are asked for, while there is time */
+        xh_dav_stat(s->e->side, owner, &st, XH_IGNORED); /* learns how versions are asked for, while there is time */
     return rc;
 }
 
@@ -130,11 +129,10 @@ static int look(struct xh_aside *s)
 static int finish(struct xh_aside *s)
 {
     struct attempt *a = s->ctx;
-    struct xh_err ignored;
     if (a->aside[0])
-        xh_dav_delete(s->e->side, a->aside, &ignored);
+        xh_dav_delete(s->e->side, a->aside, XH_IGNORED);
     else
-        a->looked = xh_dav_stat(s->e->side, "", &a->shown, &ignored) == 0;
+        a->looked = xh_dav_stat(s->e->side, "", &a->shown, XH_IGNORED) == 0;
     if (s->e->closing && a->looked && xh_dav_is_same(a->shown.validator, a->fresh.validator))
         /* here, beside the removal of the lock: freeing a gigabyte of pages takes a while */
         xh_overlay_clear(s->e->overlay);
@@ -312,9 +310,8 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
 
 static void end_quick(struct attempt *a)
 {
-    struct xh_err ignored;
     if (a->quick_begun)
-        xh_aside_end(&a->quick, 0, &ignored);
+        xh_aside_end(&a->quick, 0, XH_IGNORED);
     a->quick_begun = 0;
 }
 
@@ -408,14 +405,13 @@ static void leave_for_later(struct xh_overlay *v, const char *name)
  * XH_E_CHANGED. */
 static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *err)
 {
-    struct xh_err ignored;
     if (!a->looked || xh_dav_is_same(a->shown.validator, a->fresh.validator))
         return 0;
     if (!a->shown.there || xh_dav_is_same(a->shown.validator, a->old.validator))
         return xh_edit_fail(e, err, XH_E_INVAL, CACHED
                             ": it has put the new version in its place, but shows the one before. What others had "
                             "written meanwhile was not seen, and may be lost");
-    if (xh_edit_is_there(e, &ignored) > 0)
+    if (xh_edit_is_there(e, XH_IGNORED) > 0)
         return 0; /* the next version has merged it already */
     return xh_edit_fail(e, err, XH_E_CHANGED,
                         "somebody else replaced the file in the moment in which it was committed: this is a conflict");

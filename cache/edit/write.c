@@ -58,13 +58,12 @@ static int is_stale(struct xh_edit *e, uint64_t off, const char *buf, uint64_t l
 {
     uint64_t end = off + len, at, to;
     int differs = 0;
-    struct xh_err ignored;
     if (!e->stale.n || (!xh_extents_next(&e->stale, off, end, &to, NULL) && to == end))
         return 0;
     char *there = malloc(XH_EDIT_PIECE);
     for (at = off; there && at < end && !differs; at = to) { /* HDF5 also writes bytes that it has not changed */
         to = end - at < XH_EDIT_PIECE ? end : at + XH_EDIT_PIECE;
-        differs = xh_edit_compose(e, at, there, (size_t)(to - at), &ignored) ||
+        differs = xh_edit_compose(e, at, there, (size_t)(to - at), XH_IGNORED) ||
                   memcmp(there, buf + (at - off), (size_t)(to - at)) != 0;
     }
     free(there);
@@ -86,9 +85,8 @@ static int note_piece(struct xh_edit *e, uint64_t off, uint64_t len, struct xh_e
 /* Notes that the file was whole: later writes and truncations may be in it or not, as in a local file. */
 static void unsettle(struct xh_edit *e)
 {
-    struct xh_err ignored;
     e->unflushed = 1;
-    if (e->overlay->state == XH_OVERLAY_CLOSED && xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, &ignored))
+    if (e->overlay->state == XH_OVERLAY_CLOSED && xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, XH_IGNORED))
         xh_overlay_unsave(e->overlay);
 }
 

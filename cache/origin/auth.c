@@ -242,8 +242,7 @@ static int take_named(struct xh_trust *out, int is_dir, const char *path, const 
 /* Sets file or dir of |out| when |path| is there. Returns 1 if so. */
 static int take_present(struct xh_trust *out, int is_dir, const char *path, const char *source)
 {
-    struct xh_err ignored;
-    return path && *path && take_named(out, is_dir, path, source, &ignored) == 0;
+    return path && *path && take_named(out, is_dir, path, source, XH_IGNORED) == 0;
 }
 
 /* Where the package certifi lies when this is the plugin of the Python package: in the same site-packages,

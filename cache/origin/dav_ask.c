@@ -255,10 +255,9 @@ int xh_dav_wait(struct xh_dav *d, const struct xh_url *to, struct xh_err *err)
 static void heed_retry_after(struct xh_dav *d, const struct xh_url *to)
 {
     uint64_t ms = xh_reply_retry_after_ms(&d->reply);
-    struct xh_err ignored;
     int status = d->reply.status;
     if (!ms || (status != 403 && status != 408 && status != 425 && status != 429 && status < 500) ||
-        xh_loop_enter(&d->o, &ignored))
+        xh_loop_enter(&d->o, XH_IGNORED))
         return;
     xh_endpoint_hold_server(to->server, ms);
     for (unsigned i = 0; i < xh_engine_threads(); i++)

@@ -216,8 +216,7 @@ int xh_dav_is_warm(const struct xh_dav *d)
 void xh_dav_greet(struct xh_dav *d)
 {
     struct xh_dav_asked a = {.method = "PROPFIND", .suffix = "", .above = 1, .depth = 1};
-    struct xh_err ignored;
-    xh_dav_ask(d, &a, &ignored);
+    xh_dav_ask(d, &a, XH_IGNORED);
 }
 
 int xh_dav_removes_trees(const struct xh_dav *d)

@@ -104,19 +104,18 @@ void xh_dav_end_quick(struct xh_dav *d)
 int xh_dav_begin_quick(struct xh_dav *d)
 {
     struct xh_dav_asked head = {.method = "HEAD", .suffix = ""};
-    struct xh_err ignored;
     const struct xh_proxy *proxy = xh_proxy_for(&d->caller.proxies, d->url);
     struct xh_piece_reply *r = calloc(1, sizeof *r);
     int good = 0;
     if (!r || !strchr(xh_url_host(d->url->text), '/') || d->by_propfind || d->makes_dirs || d->redirected ||
-        (proxy && proxy->user) || xh_dav_wait(d, d->url, &ignored))
+        (proxy && proxy->user) || xh_dav_wait(d, d->url, XH_IGNORED))
         goto out;
     if (!d->quick) {
         struct xh_client_ask ask = {.connects_only = 1};
         struct xh_outcome out;
         xh_caller_send(&d->caller, d->caller.token, d->url, &ask.send);
         ask.send.bearer = ask.send.user = ask.send.password = NULL; /* it only connects */
-        if (!(d->quick = xh_dav_client(d, 1, &ignored)) || xh_client_ask(d->quick, &ask, &out) != XH_NET_OK)
+        if (!(d->quick = xh_dav_client(d, 1, XH_IGNORED)) || xh_client_ask(d->quick, &ask, &out) != XH_NET_OK)
             goto out;
         if (d->counters)
             xh_count(d->counters, connections, 1);
