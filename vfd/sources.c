@@ -109,10 +109,9 @@ int xh_sources_heed(struct xh_h5 *h5, uint64_t file, struct xh_err *err)
 
 int xh_source_is_afterthought(const char *url, const struct xh_namer *by)
 {
-    struct xh_err err;
     for (const char *p = strchr(strstr(url, "://") + 3, '/'); p; p = strchr(p + 1, '/')) {
         char *key = xh_cache_is_url(p + 1) ? xh_family_key(by, p + 1) : NULL;
-        int missing = key && xh_family_look(by->family, key, &err) == XH_KIN_MISSING;
+        int missing = key && xh_family_look(by->family, key, XH_IGNORED) == XH_KIN_MISSING;
         free(key);
         if (missing)
             return 1;
@@ -265,11 +264,10 @@ static void expect_next(struct xh_h5 *h5, const char *url, hid_t fapl, const str
 {
     struct xh_foreseen next;
     struct xh_options o;
-    struct xh_err err = {0};
     xh_family_foresees(by->family, by, url, &next);
     if (next.anew)
         xh_cache_expect_none(by->family);
-    int rc = next.n ? xh_fapl_options(h5, fapl, &o, &err) : 0;
+    int rc = next.n ? xh_fapl_options(h5, fapl, &o, XH_IGNORED) : 0;
     for (size_t i = 0; i < next.n; i++) {
         char *literal = rc == 0 && xh_cache_is_url(next.url[i]) && !xh_source_is_afterthought(next.url[i], by)
                             ? xh_literal_url(next.url[i], next.name_at[i])

@@ -244,7 +244,6 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
     static const char prefix[] = "XHDF5_";
     static atomic_flag warned = ATOMIC_FLAG_INIT;
     int unknown = 0, endpoints = 0, rc = 0; /* all are read, so that stats counts wherever it stands */
-    struct xh_err further;
     for (char **e = environ; e && *e; e++) {
         if (strncmp(*e, prefix, sizeof prefix - 1) != 0)
             continue;
@@ -269,7 +268,7 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
             continue;
         }
         snprintf(where, sizeof where, "environment variable XHDF5_%s", key);
-        int bad = xh_options_set(o, key, eq + 1, where, rc ? &further : err);
+        int bad = xh_options_set(o, key, eq + 1, where, rc ? XH_IGNORED : err);
         rc = rc ? rc : bad;
         endpoints |= xh_strcasecmp(key, "endpoints") == 0;
     }

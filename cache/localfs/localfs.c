@@ -93,7 +93,6 @@ static struct xh_shadow *shadow_of(const struct stat *st, const char *path, cons
     char version[160];
     struct xh_options alone;
     struct xh_shadow *s = NULL;
-    struct xh_err err = {0};
     char *whole = realpath(path, NULL), *name = NULL;
     if (version_of(st, version, sizeof version)) {
         alone = *o;
@@ -102,7 +101,7 @@ static struct xh_shadow *shadow_of(const struct stat *st, const char *path, cons
     }
     if (asprintf(&name, "file://%s", whole ? whole : path) < 0)
         name = NULL;
-    if (name && xh_shadow_open(name, version, (uint64_t)st->st_size, o, &s, &err))
+    if (name && xh_shadow_open(name, version, (uint64_t)st->st_size, o, &s, XH_IGNORED))
         s = NULL;
     free(name);
     free(whole);

@@ -154,8 +154,7 @@ uint64_t xh_expected_number(void)
 int xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
 {
     pthread_once(&once, watch_forks);
-    struct xh_err err;
-    if (!o->readahead || xh_origin_ready(o, &err)) /* as the thread that opens is none of the program's */
+    if (!o->readahead || xh_origin_ready(o, XH_IGNORED)) /* as the thread that opens is none of the program's */
         return 0;
     struct expected *e = calloc(1, sizeof *e);
     if (!e || !(e->url = strdup(url))) {

@@ -275,11 +275,10 @@ int xh_version_is_current(struct xh_file *f)
     char hint[XH_HINT_BYTES];
     struct xh_origin_head head = {0};
     struct xh_replicas *now = NULL;
-    struct xh_err err;
     if (f->opt.offline)
         return 1;
     if (!xh_replicas_hint(f->origin, hint, sizeof hint) ||
-        xh_replicas_open(f->url, &f->opt, hint, 0, &f->counters, &now, &head, &err))
+        xh_replicas_open(f->url, &f->opt, hint, 0, &f->counters, &now, &head, XH_IGNORED))
         return 0;
     xh_replicas_close(now);
     free(head.bytes);

@@ -108,7 +108,6 @@ static void choose_samples(struct xh_samples *m, uint64_t size)
 static int have_samples(struct xh_replicas *r, uint64_t size)
 {
     struct xh_samples *m = &r->samples;
-    struct xh_err err;
     struct xh_site *from = NULL;
     if (m->of_main)
         return 1;
@@ -119,7 +118,7 @@ static int have_samples(struct xh_replicas *r, uint64_t size)
     pthread_mutex_unlock(&r->lock);
     choose_samples(m, size);
     uint8_t *bytes = from ? malloc(m->bytes) : NULL;
-    if (bytes && read_site(r, from, m->at, m->n, bytes, &err) == 0)
+    if (bytes && read_site(r, from, m->at, m->n, bytes, XH_IGNORED) == 0)
         m->of_main = bytes;
     else
         free(bytes);

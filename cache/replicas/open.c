@@ -225,9 +225,8 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
     if (r->n > 1)
         main = open_any(r, main, hint, vouched, head, &over, &late, &own);
     if (main == r->n && !over && late > 0 && late < r->n) { /* the URL's own is down, and this one slow */
-        struct xh_err its = {0};
         struct xh_site *s = &r->site[late];
-        if (xh_origin_open(s->url, &r->options, NULL, 0, counters, NULL, &s->origin, head, &its) == 0) {
+        if (xh_origin_open(s->url, &r->options, NULL, 0, counters, NULL, &s->origin, head, XH_IGNORED) == 0) {
             main = late;
             xh_health_well(s->server);
         }

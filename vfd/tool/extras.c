@@ -17,20 +17,19 @@
 static int ask_beside(struct doctor *d, const char *suffix, const char *to, const struct xh_question *q,
                       struct xh_answer *a)
 {
-    struct xh_err err = {0};
     struct xh_url *at = NULL;
     struct xh_question asked = *q;
     char *text = NULL, *destination = NULL;
     if (strpbrk(d->named->text, "?#") || asprintf(&text, "%s%s", d->named->text, suffix) < 0)
         return -1;
-    int rc = xh_caller_url(text, d->o, &at, &err);
+    int rc = xh_caller_url(text, d->o, &at, XH_IGNORED);
     free(text);
     if (rc || (to && asprintf(&destination, "%s%s", d->named->text, to) < 0)) {
         xh_url_unref(at);
         return -1;
     }
     asked.destination = destination;
-    xh_dial_follow(d->dial, at, &asked, a, &err); /* what leads nowhere is the answer then */
+    xh_dial_follow(d->dial, at, &asked, a, XH_IGNORED); /* what leads nowhere is the answer then */
     xh_url_unref(at);
     free(destination);
     return 0;

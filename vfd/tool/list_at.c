@@ -101,9 +101,8 @@ static int list_s3(const char *url, unsigned parts, const struct xh_options *o, 
 int xh_list_is_prefix(const char *url, const struct xh_options *o)
 {
     struct xh_entries found = {0};
-    struct xh_err err;
     char *directory = xh_s3_is_name(url) ? xh_listing_url(url, "", "/") : NULL;
-    int is = directory && list_s3(directory, 1, o, &found, &err) == 0 && found.n > 0;
+    int is = directory && list_s3(directory, 1, o, &found, XH_IGNORED) == 0 && found.n > 0;
     xh_entries_free(&found);
     free(directory);
     return is;
@@ -152,9 +151,8 @@ static void look(struct asker *k, struct xh_url *u, struct xh_entry *out)
 {
     static const struct xh_question head = {.bodiless = 1};
     const struct xh_reply *r = &k->by.a->reply;
-    struct xh_err err;
-    if (ask(k, u, &head, &err) != 0 || k->by.a->end != XH_NET_OK || r->status != 200 || !r->length_given || r->html ||
-        r->encoded || r->contradictory)
+    if (ask(k, u, &head, XH_IGNORED) != 0 || k->by.a->end != XH_NET_OK || r->status != 200 || !r->length_given ||
+        r->html || r->encoded || r->contradictory)
         return;
     out->size = r->length;
     out->changed_s = xh_http_date(r->last_modified);
@@ -166,13 +164,12 @@ static void *look_at_some(void *arg)
 {
     struct looks *l = arg;
     struct asker k = {0};
-    struct xh_err err;
     int begun = 0, rc = 0;
     for (size_t i; rc == 0 && (i = l->next++) < l->n;) {
         struct xh_url *u = NULL;
-        rc = xh_caller_url(l->urls[i], l->o, &u, &err);
+        rc = xh_caller_url(l->urls[i], l->o, &u, XH_IGNORED);
         if (rc == 0 && !begun++)
-            rc = xh_asker_begin(&k.by, xh_url_ref(u), l->o, &err);
+            rc = xh_asker_begin(&k.by, xh_url_ref(u), l->o, XH_IGNORED);
         if (rc == 0)
             look(&k, u, &l->out[i]);
         xh_url_unref(u);

@@ -225,10 +225,9 @@ static uint64_t budget_of(const struct place *p)
 static int is_full(struct outcome *out, const struct place *p, const char *what, const char *advice)
 {
     char room[XH_SIZE_TEXT + 40] = "";
-    struct xh_err err;
     const char *cure;
     uint64_t left;
-    xh_image_usable(&p->o, &left, &cure, &err);
+    xh_image_usable(&p->o, &left, &cure, XH_IGNORED);
     if (left != UINT64_MAX)
         snprintf(room, sizeof room, ", and its file system has %s free", xh_size(left));
     return fail(out, XH_EXIT_NO, "%s stayed: the %s may hold %s%s. %s XHDF5_%s%s", what, p->name,
@@ -291,14 +290,14 @@ static int report(struct outcome *out, const char *url, const struct xh_options 
 static int report_metadata(struct outcome *out, const struct wish *w, const char *url, const struct xh_options *o,
                            const struct xh_survey *before)
 {
-    struct xh_err err = {0};
     struct xh_options local = *o;
     const struct place p = place_of(o);
     struct xh_survey s = {.paths = w->paths, .npaths = w->npaths, .all = before->all};
     local.offline = 1;
     local.stats = 0;
     local.shadow = !p.o.on_disk; /* the shadow goes with the machine's memory */
-    int lacks = xh_survey_walk(&s, url, &local, &err) != 0 || s.objects < before->objects || s.unread > before->unread;
+    int walked = xh_survey_walk(&s, url, &local, XH_IGNORED) == 0;
+    int lacks = !walked || s.objects < before->objects || s.unread > before->unread;
     xh_survey_free(&s);
     return lacks ? is_full(out, &p, "not all of the metadata", "Raise") : out->code;
 }
