@@ -5,7 +5,6 @@
 #include "family.h"
 
 #include <pthread.h>
-#include <search.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +24,7 @@ struct kin { /* a URL that a file of the family names */
     uint64_t until_ns; /* for XH_KIN_FAILED: when |err| is forgotten */
     struct xh_err *err;
     const char *url; /* stored behind the struct, in the same allocation */
+    UT_hash_handle hh;
 };
 
 #define LINEUPS_MOST 16u /* mappings that are remembered for a family */
@@ -32,7 +32,7 @@ struct kin { /* a URL that a file of the family names */
 struct family {
     struct family *next;
     uint64_t id, open; /* open files of the family */
-    void *kin;         /* tsearch's tree of struct kin, by |url| */
+    struct kin *kin;   /* by |url| */
     struct xh_family_lost lost;
     struct xh_lineup lineup[LINEUPS_MOST];
     size_t lineups;
@@ -60,35 +60,22 @@ static void survive_forks(void)
     pthread_atfork(take, give, give);
 }
 
-static void enter(void)
-{
-    pthread_once(&once, survive_forks);
-    take();
-}
-
-static int by_url(const void *a, const void *b)
-{
-    return strcmp(((const struct kin *)a)->url, ((const struct kin *)b)->url);
-}
-
-static void kin_free(void *p)
-{
-    struct kin *k = p;
-    free(k->err);
-    free(k);
-}
-
-static struct family *find(uint64_t id)
+/* Takes the lock, until give(). Returns the family; NULL: none is remembered. */
+static struct family *enter(uint64_t id)
 {
     struct family *f;
+    pthread_once(&once, survive_forks);
+    take();
     LL_SEARCH_SCALAR(families, f, id, id);
     return f;
 }
 
 static struct kin *kin_of(struct family *f, const char *url)
 {
-    struct kin **at = f ? tfind(&(struct kin){.url = url}, &f->kin, by_url) : NULL;
-    return at ? *at : NULL;
+    struct kin *k = NULL;
+    if (f)
+        HASH_FIND_STR(f->kin, url, k);
+    return k;
 }
 
 /* Returns the entry of |url|, and makes it if necessary; NULL when out of memory. */
@@ -99,7 +86,8 @@ static struct kin *kin_make(struct family *f, const char *url)
     if (k || !(k = calloc(1, sizeof *k + n)))
         return k;
     k->url = memcpy(k + 1, url, n);
-    if (tsearch(k, &f->kin, by_url))
+    HASH_ADD_KEYPTR(hh, f->kin, k->url, n - 1, k);
+    if (xh_in_table(k))
         return k;
     free(k);
     return NULL;
@@ -113,8 +101,7 @@ uint64_t xh_family_new(void)
 
 void xh_family_enter(uint64_t id)
 {
-    enter();
-    struct family *f = find(id);
+    struct family *f = enter(id);
     if (!f && (f = calloc(1, sizeof *f))) { /* out of memory: nothing is remembered */
         f->id = id;
         LL_PREPEND(families, f);
@@ -126,12 +113,16 @@ void xh_family_enter(uint64_t id)
 
 int xh_family_leave(uint64_t id)
 {
-    enter();
-    struct family *f = find(id);
+    struct family *f = enter(id);
+    struct kin *k, *next;
     int last = f && --f->open == 0;
     if (last) {
         LL_DELETE(families, f);
-        tdestroy(f->kin, kin_free);
+        HASH_ITER (hh, f->kin, k, next) {
+            HASH_DEL(f->kin, k);
+            free(k->err);
+            free(k);
+        }
         for (size_t i = 0; i < f->lineups; i++)
             xh_lineup_free(&f->lineup[i]);
         free(f->in_row);
@@ -154,8 +145,7 @@ char *xh_family_key(const struct xh_namer *by, const char *url)
 
 enum xh_kin xh_family_look(uint64_t id, const char *url, struct xh_err *err)
 {
-    enter();
-    const struct kin *k = kin_of(find(id), url);
+    const struct kin *k = kin_of(enter(id), url);
     enum xh_kin kin = k ? k->kin : XH_KIN_UNKNOWN;
     if (kin == XH_KIN_FAILED && (!k->err || xh_now_ns() >= k->until_ns))
         kin = k->seen ? XH_KIN_OPENED : XH_KIN_UNKNOWN;
@@ -167,8 +157,7 @@ enum xh_kin xh_family_look(uint64_t id, const char *url, struct xh_err *err)
 
 void xh_family_note(uint64_t id, const char *url, enum xh_kin kin, const struct xh_err *err, uint64_t took_ns)
 {
-    enter();
-    struct family *f = find(id);
+    struct family *f = enter(id);
     struct kin *k = f ? kin_make(f, url) : NULL;
     if (k) {
         free(k->err);
@@ -184,8 +173,7 @@ void xh_family_note(uint64_t id, const char *url, enum xh_kin kin, const struct 
 
 void xh_family_lose(uint64_t id, enum xh_kin kin, uint64_t took_ns)
 {
-    enter();
-    struct family *f = find(id);
+    struct family *f = enter(id);
     if (f) {
         f->lost.failures += kin == XH_KIN_FAILED;
         f->lost.missing += kin == XH_KIN_MISSING;
@@ -196,8 +184,7 @@ void xh_family_lose(uint64_t id, enum xh_kin kin, uint64_t took_ns)
 
 struct xh_family_lost xh_family_lost(uint64_t id)
 {
-    enter();
-    const struct family *f = find(id);
+    const struct family *f = enter(id);
     struct xh_family_lost lost = f ? f->lost : (struct xh_family_lost){0};
     give();
     return lost;
@@ -219,14 +206,12 @@ void xh_family_saw(uint64_t id, const void *p, size_t len)
 {
     struct xh_names names = {0};
     for (size_t at = 0; xh_mapping_next(p, len, &at, &names); names = (struct xh_names){.endless = names.endless}) {
-        enter();
-        line_up(find(id), &names);
+        line_up(enter(id), &names);
         give();
     }
-    enter();
-    struct family *f = names.endless ? find(id) : NULL;
+    struct family *f = enter(id);
     if (f)
-        f->endless = 1;
+        f->endless |= names.endless;
     give();
 }
 
@@ -268,8 +253,7 @@ static size_t make_absurd(const char *url, const char *other, char *out)
 char *xh_family_absurd(uint64_t id, const char *url)
 {
     char *absurd = NULL;
-    enter();
-    struct family *f = find(id);
+    struct family *f = enter(id);
     if (!f || !f->endless) {
         give();
         return NULL;
@@ -288,8 +272,7 @@ char *xh_family_absurd(uint64_t id, const char *url)
 
 void xh_family_is_endless(uint64_t id)
 {
-    enter();
-    struct family *f = find(id);
+    struct family *f = enter(id);
     if (f && f->row)
         f->row--;
     give();
@@ -298,8 +281,7 @@ void xh_family_is_endless(uint64_t id)
 size_t xh_family_behind(uint64_t id, const char *url)
 {
     size_t most = 0;
-    enter();
-    struct family *f = find(id);
+    struct family *f = enter(id);
     for (size_t i = 0; f && i < f->lineups; i++) {
         size_t n = xh_lineup_behind(&f->lineup[i], url);
         most = n > most ? n : most;
@@ -312,8 +294,7 @@ void xh_family_foresees(uint64_t id, const struct xh_namer *by, const char *url,
 {
     size_t first, k;
     memset(out, 0, sizeof *out);
-    enter();
-    struct family *f = find(id);
+    struct family *f = enter(id);
     for (size_t i = 0; f && i < f->lineups; i++) {
         struct xh_lineup *l = &f->lineup[i];
         size_t behind = xh_lineup_behind(l, url);

@@ -50,20 +50,14 @@ static int committed(struct xh_edit *e, const struct xh_dav_stat *fresh, struct 
     return rc;
 }
 
-static void close_below(struct xh_edit *e)
-{
-    xh_cache_close(e->file);
-    e->file = NULL;
-}
-
 /* Opens the version below. Returns 0 or a negative code. */
 static int open_below(struct xh_edit *e, struct xh_err *err)
 {
-    close_below(e);
+    xh_edit_close_below(e);
     int rc = xh_cache_open_part(e->url, &e->opt, &e->account, &e->file, err);
     if (rc || xh_dav_is_same(xh_cache_validator(e->file), e->overlay->base_version))
         return rc;
-    close_below(e);
+    xh_edit_close_below(e);
     return xh_edit_fail(e, err, XH_E_CHANGED,
                         "what was written is at the server, and was changed there since by somebody else: close the "
                         "file and open it again");
@@ -103,7 +97,7 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
     if (e->closing)
         return 0;
     if (rc)
-        close_below(e); /* it is no longer what is below */
+        xh_edit_close_below(e); /* it is no longer what is below */
     rc = rc ? rc : open_below(e, err);
     if (rc == 0)
         v->base_limit = v->size; /* bytes in neither set are zero there too */

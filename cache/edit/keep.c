@@ -176,9 +176,15 @@ int xh_edit_unclosed(const struct xh_edit *e, struct xh_err *err)
     return 1;
 }
 
-void xh_edit_free(struct xh_edit *e, int keep)
+void xh_edit_close_below(struct xh_edit *e)
 {
     xh_cache_close(e->file);
+    e->file = NULL;
+}
+
+void xh_edit_free(struct xh_edit *e, int keep)
+{
+    xh_edit_close_below(e);
     xh_overlay_close(e->overlay, keep);
     xh_dav_close(e->side);
     xh_dav_close(e->quick);

@@ -20,6 +20,9 @@ int xh_edit_withhold(struct xh_edit *e, struct xh_err *err);
 /* Removes directories and files beside the remote file that this writer made and could not remove before. */
 void xh_edit_tidy(struct xh_edit *e);
 
+/* Closes the version below. */
+void xh_edit_close_below(struct xh_edit *e);
+
 /* Closes and frees |e|. |keep|: the written bytes stay on this machine. Sends nothing. */
 void xh_edit_free(struct xh_edit *e, int keep);
 

@@ -86,10 +86,8 @@ static int open_version(struct xh_edit *e, struct xh_err *err)
         rc = xh_cache_open_part(e->url, &e->opt, &e->account, &e->file, err);
     if (rc == XH_E_NOENT)
         return 0;
-    if (rc == 0 && !xh_dav_is_same(xh_cache_validator(e->file), e->overlay->base_version)) {
-        xh_cache_close(e->file);
-        e->file = NULL;
-    }
+    if (rc == 0 && !xh_dav_is_same(xh_cache_validator(e->file), e->overlay->base_version))
+        xh_edit_close_below(e);
     return rc;
 }
 

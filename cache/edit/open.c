@@ -42,8 +42,7 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
             if (st->there && xh_dav_is_same(st->validator, xh_cache_validator(e->file)))
                 return 0;
         }
-        xh_cache_close(e->file);
-        e->file = NULL;
+        xh_edit_close_below(e);
         if (tries == 3)
             return xh_edit_fail(e, err, XH_E_CHANGED,
                                 "the file is being changed on the server, or the server does not tell its version, "
@@ -199,8 +198,7 @@ void xh_edit_stats(struct xh_edit *e, struct xh_stats *out)
 static void tell(struct xh_edit *e)
 {
     struct xh_stats all;
-    xh_cache_close(e->file);
-    e->file = NULL;
+    xh_edit_close_below(e);
     xh_edit_stats(e, &all);
     xh_stats_trace(&all, xh_dav_shown(e->dav));
     /* else HDF5 only checks whether the file exists */
