@@ -44,7 +44,8 @@ herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const 
 /* ---- datasets: their layout and the selection */
 
 struct chunk {
-    uint64_t key, addr, size;
+    uint64_t key; /* first: see xh_range_order */
+    uint64_t addr, size;
 };
 
 struct set {
@@ -114,18 +115,6 @@ static int add_chunk(struct set *s, const struct chunk *c)
 }
 
 /* ---- chunks: which are wanted */
-
-static int by_value(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
-static int by_key(const void *a, const void *b)
-{
-    const struct chunk *x = a, *y = b;
-    return (x->key > y->key) - (x->key < y->key);
-}
 
 /* 1 when the selection has an element in the chunk at |at|. */
 static int selected(struct set *s, const hsize_t *at)
@@ -206,7 +195,7 @@ static int want_chunks(struct set *s)
         s->wanted = NULL;
         return 0;
     }
-    qsort(s->wanted, s->nwanted, sizeof *s->wanted, by_value);
+    qsort(s->wanted, s->nwanted, sizeof *s->wanted, xh_range_order);
     for (size_t i = 0; i < s->nwanted; i++)
         if (m == 0 || s->wanted[i] != s->wanted[m - 1])
             s->wanted[m++] = s->wanted[i];
@@ -222,7 +211,7 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
     uint64_t key = key_of(s, at);
     if (addr == HADDR_UNDEF || size == 0)
         return H5_ITER_CONT;
-    if (s->wanted ? !bsearch(&key, s->wanted, s->nwanted, sizeof key, by_value) : !selected(s, at))
+    if (s->wanted ? !bsearch(&key, s->wanted, s->nwanted, sizeof key, xh_range_order) : !selected(s, at))
         return H5_ITER_CONT;
     if (s->nfound >= XH_HINTS_MAX || xh_grow(s->found, s->room, s->nfound + 1))
         return H5_ITER_STOP;
@@ -288,7 +277,7 @@ static int add_elements(struct set *s, uint64_t off, uint64_t len)
         for (int d = 0; d < s->rank; d++)
             inside = inside * s->chunk[d] + at[d] % s->chunk[d];
         const struct chunk want = {.key = key_of(s, at)};
-        const struct chunk *c = bsearch(&want, s->found, s->nfound, sizeof want, by_key);
+        const struct chunk *c = bsearch(&want, s->found, s->nfound, sizeof want, xh_range_order);
         if (!c && ++s->missed > XH_HINTS_MAX)
             return -1;
         uint64_t from = inside * s->element_bytes;
@@ -329,7 +318,7 @@ static void add_chunked(struct set *s, hid_t dcpl)
     s->h5->H5Dchunk_iter(s->id, H5P_DEFAULT, on_chunk, s); /* chunks that it found before a failure are valid */
     if (s->nfound == 0)
         return;
-    qsort(s->found, s->nfound, sizeof *s->found, by_key); /* HDF5 reads in this order */
+    qsort(s->found, s->nfound, sizeof *s->found, xh_range_order); /* HDF5 reads in this order */
     if (!reads_pieces(s, dcpl))
         for (size_t i = 0; i < s->nfound && !add_chunk(s, &s->found[i]); i++)
             ;

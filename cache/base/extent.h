@@ -76,7 +76,7 @@ size_t xh_range_header_bytes(struct xh_range r);
 /* Returns the index of the range that holds |off|, if one does. |r| has |n| > 0 ranges, sorted and disjoint. */
 size_t xh_range_at(const struct xh_range *r, size_t n, uint64_t off);
 
-/* For qsort: orders ranges, extents or runs of pages, by where they begin: the first member of each. */
+/* For qsort and its like: orders ranges, extents, runs of pages and whatever else begins with a uint64_t by that. */
 int xh_range_order(const void *a, const void *b);
 
 /* Adds [off, off + len), joined to the last range where it begins in that or at its end. What is empty, or can lie in

@@ -4,19 +4,13 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "base/extent.h"
 #include "base/table.h"
 
 /* Bytes of a tree's node besides its content. */
 #define TREE_BYTES 48
 
-/* ---- by address --------------------------------------------------------------------------- */
-
-/* Chunks and nodes both begin with their address. */
-static int by_addr(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
+/* ---- by address: chunks and nodes both begin with theirs ------------------------------------ */
 
 /* Returns the length of |c| as far as it is known: as stored, else the smallest distance to another chunk. */
 static uint64_t reach_of(const struct xh_chunk *c)
@@ -38,7 +32,7 @@ struct xh_chunk *xh_chunk_at(const struct xh_chunkmap *map, uint64_t addr)
 {
     /* Where sizes are not stored, a chunk's length may be taken too large. So a chunk that begins at |addr| comes
      * first. */
-    void *const *at = tfind(&addr, &map->chunks, by_addr);
+    void *const *at = tfind(&addr, &map->chunks, xh_range_order);
     if (!at)
         at = tfind(&addr, &map->chunks, around);
     return at ? *at : NULL;
@@ -46,7 +40,7 @@ struct xh_chunk *xh_chunk_at(const struct xh_chunkmap *map, uint64_t addr)
 
 struct xh_node *xh_node_at(const struct xh_chunkmap *map, uint64_t addr)
 {
-    void *const *at = tfind(&addr, &map->nodes, by_addr);
+    void *const *at = tfind(&addr, &map->nodes, xh_range_order);
     return at ? *at : NULL;
 }
 
@@ -62,9 +56,9 @@ static void chunks_leave(struct xh_seg *s)
     struct xh_chunkmap *map = s->ix->map;
     for (uint64_t i = 0; s->chunks && i < s->count; i++) {
         struct xh_chunk *c = &s->chunks[i];
-        void *const *at = c->addr == XH_UNDEF ? NULL : tfind(c, &map->chunks, by_addr);
+        void *const *at = c->addr == XH_UNDEF ? NULL : tfind(c, &map->chunks, xh_range_order);
         if (at && *at == c) {
-            tdelete(c, &map->chunks, by_addr);
+            tdelete(c, &map->chunks, xh_range_order);
             map->bytes -= TREE_BYTES;
             map->nchunks--;
         }
@@ -101,7 +95,7 @@ void xh_seg_join(struct xh_seg *s)
             c->addr = XH_UNDEF;
         if (c->addr == XH_UNDEF)
             continue;
-        void *const *at = tsearch(c, &map->chunks, by_addr);
+        void *const *at = tsearch(c, &map->chunks, xh_range_order);
         if (!at || *at != c)
             continue;
         map->bytes += TREE_BYTES;
@@ -185,7 +179,7 @@ struct xh_node *xh_node_new(struct xh_index *ix, struct xh_node node)
         return NULL;
     *nd = node;
     nd->ix = ix;
-    void *const *at = tsearch(nd, &map->nodes, by_addr);
+    void *const *at = tsearch(nd, &map->nodes, xh_range_order);
     if (!at || *at != nd) {
         free(nd);
         return NULL;
@@ -201,7 +195,7 @@ void xh_nodes_free(struct xh_index *ix)
     struct xh_chunkmap *map = ix->map;
     for (struct xh_node *nd = ix->nodes, *next; nd; nd = next) {
         next = nd->next;
-        tdelete(nd, &map->nodes, by_addr);
+        tdelete(nd, &map->nodes, xh_range_order);
         map->bytes -= sizeof *nd + TREE_BYTES;
         free(nd);
     }
