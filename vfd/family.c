@@ -118,8 +118,10 @@ int xh_family_leave(uint64_t id)
     int last = f && --f->open == 0;
     if (last) {
         LL_DELETE(families, f);
-        HASH_ITER (hh, f->kin, k, next) {
-            HASH_DEL(f->kin, k);
+        k = f->kin;
+        HASH_CLEAR(hh, f->kin);
+        for (; k; k = next) {
+            next = k->hh.next;
             free(k->err);
             free(k);
         }
