@@ -123,6 +123,8 @@ struct xh_exchange {
     int page;              /* a web page came in place of the file, unless its bytes tell otherwise */
     char said[4096];       /* how the body of a refusal begins, of a page, a text, or of what may be; "": none came */
     size_t said_len;
+    int finds;             /* wanted bytes show that its URL is good: for this request, or for others too */
+    int waits;             /* another request asks where the file is: not sent, but looked at again soon */
     unsigned opened;       /* connections opened for it */
     unsigned port;         /* of this end of its connection; 0: not sent yet */
     uint64_t queued_ns;    /* when its request came into the queue; 0: nobody looks */

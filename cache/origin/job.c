@@ -49,6 +49,8 @@ void xh_job_retire(struct xh_request *r, struct xh_thread *t)
         xh_session_over(j->origin->caller.session, j->origin->url->server, r->leads->server, XH_LOGIN_NONE, NULL);
     xh_url_unref(r->leads);
     r->leads = NULL;
+    if (j->origin->seeks == r) /* another one asks where the file is */
+        j->origin->seeks = NULL;
     xh_jar_free(&r->chain);
     if (r->twin)
         r->twin->twin = NULL; /* it stands for the slice alone now */

@@ -118,15 +118,44 @@ void xh_learn_date(struct xh_origin *o)
 
 /* ---- what an exchange teaches */
 
-/* So many remembered targets in a row that sent elsewhere when they were asked again: targets are good for one request,
- * and none is remembered any more. */
+/* So many remembered targets in a row that sent elsewhere when they were asked again, or refused that at once: targets
+ * are good for one request, and none is remembered any more. */
 #define BOUNCED_MOST 3
+
+/* |x|, whose |finds| is set, has shown that its URL is good: later requests go there at once, and so do those that wait
+ * for one. Lock held. */
+static void remember_target(struct xh_exchange *x)
+{
+    struct xh_request *r = x->request;
+    struct xh_origin *o = r->job->origin;
+    x->finds = 0;
+    if (r->url && o->target != r->url && o->bounced < BOUNCED_MOST) {
+        xh_url_unref(o->target);
+        o->target = xh_url_ref(r->url);
+        o->targets++;
+        o->found_ns = xh_now_ns();
+    } else if (!r->url && o->target == x->url) {
+        o->bounced = 0;
+        o->found_ns = 0;
+    }
+    if (o->target || o->seeks == r) {
+        o->seeks = NULL;
+        o->sought_ns = 0;
+    }
+}
+
+void xh_learn_found(struct xh_exchange *x)
+{
+    xh_engine_lock();
+    remember_target(x);
+    xh_engine_unlock();
+}
 
 /* A request worked: at the end of redirects, later ones go there at once. When data comes from another server than
  * before, or than the date, its copy may be of another version, which XRootD's replies do not tell. Where the servers
  * that have the data refuse PROPFIND, fail at it or send it elsewhere, and another one answers it, there is no date of
  * a copy: to ask for it whenever data comes from where the date did not would be to ask with each reply. Lock held. */
-static void remember_server(const struct xh_exchange *x)
+static void remember_server(struct xh_exchange *x)
 {
     struct xh_request *r = x->request;
     struct xh_origin *o = r->job->origin;
@@ -136,12 +165,8 @@ static void remember_server(const struct xh_exchange *x)
         o->dates_at_first = 1;
     if (x->url != o->url && o->url->region && x->url->region)
         xh_s3_regions_note(o->url, x->url);
-    if (data && !r->url && o->target == x->url)
-        o->bounced = 0;
-    if (data && r->url && o->target != r->url && o->bounced < BOUNCED_MOST) {
-        xh_url_unref(o->target);
-        o->target = xh_url_ref(r->url);
-    }
+    if (x->finds)
+        remember_target(x);
     if ((data || !o->dates_at_first) && (!o->served || !xh_url_same_server(o->served, x->url))) {
         o->check_due = data && o->served && o->opened && !o->closing && !o->dates_at_first;
         xh_url_unref(o->served);
@@ -149,6 +174,13 @@ static void remember_server(const struct xh_exchange *x)
         if (o->check_due)
             xh_learn_check(o);
     }
+}
+
+/* 1 when |x| went to a target that was found a moment ago, and has served nobody but its finder. Lock held. */
+static int served_one(const struct xh_exchange *x)
+{
+    const struct xh_origin *o = x->job->origin;
+    return o->target == x->url && o->found_ns && x->begun_ns - o->found_ns < XH_SEEKING_MOST_NS;
 }
 
 /* Forgets where |x| was sent: the original URL decides anew. Lock held. */
@@ -162,6 +194,8 @@ static void forget_target(const struct xh_exchange *x)
     if (o->target == x->url && x->ask != XH_ASK_STAT) {
         xh_url_unref(o->target);
         o->target = NULL;
+        o->found_ns = 0;
+        o->sought_ns = o->opened && o->bounced < BOUNCED_MOST ? xh_now_ns() : 0;
     }
 }
 
@@ -198,10 +232,12 @@ static void keep_login(const struct xh_exchange *x, const struct xh_outcome *out
 }
 
 /* Carries out what |v| says was learnt by |x|. Lock held. */
-static void keep(const struct xh_exchange *x, const struct xh_outcome *out, const struct xh_verdict *v)
+static void keep(struct xh_exchange *x, const struct xh_outcome *out, const struct xh_verdict *v)
 {
     struct xh_request *r = x->request;
     struct xh_origin *o = r->job->origin;
+    if (o->seeks == r && !v->to && out->net != XH_NET_TURN) /* not on its way there any more */
+        o->seeks = NULL;
     if (v->served)
         remember_server(x);
     keep_login(x, out, v);
@@ -219,7 +255,8 @@ static void keep(const struct xh_exchange *x, const struct xh_outcome *out, cons
         xh_url_unref(r->url);
         r->url = to;
     }
-    o->bounced += v->bounced && o->bounced < BOUNCED_MOST;
+    int for_one = v->bounced || (v->forgets && v->next == XH_NEXT_AGAIN && served_one(x));
+    o->bounced += for_one && o->bounced < BOUNCED_MOST;
     if (v->forgets)
         forget_target(x);
     if (v->drops_redirect) {

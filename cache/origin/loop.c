@@ -435,10 +435,18 @@ static void fail_leftovers(void)
 
 /* ---- the engine of this process */
 
+static int on_body(struct xh_exchange *x, const uint8_t *data, size_t len)
+{
+    int rc = xh_exchange_body(x, data, len);
+    if (x->finds && x->fresh)
+        xh_learn_found(x);
+    return rc;
+}
+
 static const struct xh_wire_events events = {
     .sent = xh_exchange_sent,
     .line = xh_exchange_line,
-    .body = xh_exchange_body,
+    .body = on_body,
     .deadline = xh_exchange_deadline,
     .over = on_over,
 };

@@ -11,6 +11,8 @@ void xh_origin_object_adopt(struct xh_origin *o)
     o->era = xh_engine_era();
     xh_ring_init(&o->jobs); /* the parent's: leaked */
     o->checking = 0;
+    o->sought_ns = 0;
+    o->seeks = NULL;
 }
 
 /* ---- credentials */

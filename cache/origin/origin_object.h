@@ -26,7 +26,11 @@ struct xh_origin {
     struct xh_ring jobs;
     struct xh_dialect dialect; /* proof, value and size: constant once opened */
     struct xh_url *target;     /* where the last redirect led; NULL: nowhere else */
-    unsigned bounced;          /* so many remembered targets in a row sent elsewhere; at its most (learn.c) for good */
+    unsigned targets;          /* so many were remembered so far */
+    uint64_t found_ns;         /* when the last one was, as long as it has served no other request; else 0 */
+    uint64_t sought_ns;        /* since when another target is sought, as the last one refused; 0: none is */
+    const struct xh_request *seeks; /* asks for it, and others wait for what comes of that; NULL: none does. A name */
+    unsigned bounced;          /* so many remembered targets in a row served but one; at its most (learn.c) for good */
     struct xh_url *served;     /* where the last reply or date came from; NULL: none yet */
     int dates_at_first;        /* PROPFIND is asked of the first server: those that it redirects to do not answer it */
     int check_due;             /* the version is to be confirmed at once: another server answers, or has another date */

@@ -66,7 +66,22 @@ struct xh_url *xh_request_url(const struct xh_request *r)
      * the original URL is asked, from then on at once. */
     if (r->job->ask == XH_ASK_STAT && o->dates_at_first)
         return o->url;
-    return r->tries.from_original || !o->target ? o->url : o->target;
+    /* By a target that another one found since it goes once: it may be good for the other alone. */
+    int anew = r->tries.from_original && (r->targets == o->targets || r->tries.returns > 1);
+    return anew || !o->target ? o->url : o->target;
+}
+
+/* 1 when another request asks the original URL, where |r| is to go too, for a target that serves both. If none does,
+ * |r| is the one. Lock held. */
+static int waits_for_target(const struct xh_request *r)
+{
+    struct xh_origin *o = r->job->origin;
+    if (r->job->ask != XH_ASK_RANGES || r->url || r->tries.returns > 1 || xh_request_url(r) != o->url ||
+        !o->sought_ns || xh_now_ns() - o->sought_ns > XH_SEEKING_MOST_NS)
+        return 0;
+    if (!o->seeks)
+        o->seeks = r;
+    return o->seeks != r;
 }
 
 /* Chooses the ranges of this exchange: unfinished ones from the front of the slice, as
@@ -123,6 +138,9 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_l
     x->whole_seen = r->tries.whole_seen;
     x->doubled = r->hedge ? 2 : r->hedged;
     x->url = xh_url_ref(xh_request_url(r));
+    x->waits = waits_for_target(r);
+    x->finds = j->ask != XH_ASK_STAT && (r->url || o->seeks == r || o->found_ns);
+    r->targets = o->targets;
     x->token = xh_token_ref(o->caller.token);
     x->at_login = r->url && j->ask != XH_ASK_STAT && xh_caller_login(&o->caller, r->url) != NULL;
     x->login_turn = XH_LOGIN_GO;

@@ -23,6 +23,11 @@ enum xh_request_state { XH_REQ_NEW, XH_REQ_QUEUED, XH_REQ_BOUND, XH_REQ_RUNNING,
 
 #define XH_DUE_RESUMED UINT64_MAX
 
+/* So long requests wait at most for the one that seeks a target for all of them, as for a reply that is silent
+ * (hedge.h): where the first server does not answer, each finds that out in its own time. So long behind its finding a
+ * target that refuses another request counts as good for one alone. */
+#define XH_SEEKING_MOST_NS 2000000000u
+
 /* Whether a reply that is silent stays on its connection, while RUNNING. */
 enum xh_stay {
     XH_STAYS,
@@ -75,6 +80,7 @@ struct xh_request {
     uint64_t waits_ns;                      /* while QUEUED: since when somebody waits for it, 0: nobody */
     /* Of the thread that runs it; passed on with the state: */
     struct xh_url *url; /* where it was sent by a redirect; NULL: the origin's target */
+    unsigned targets;   /* so many the origin had remembered when it was last sent */
     struct xh_jar chain;  /* cookies of the redirects that it follows */
     struct xh_url *leads; /* the login host, while it logs in for all that wait; else NULL */
     struct xh_tries tries;
@@ -108,8 +114,8 @@ void xh_request_enter(struct xh_request *r, enum xh_request_state state);
  * thread. */
 void xh_request_weigh(struct xh_request *r, struct xh_limits *limits);
 
-/* Where |r| goes next: its redirect, the origin's remembered target, or the original URL.
- * Lock held. */
+/* Where |r| goes next: its redirect, the origin's remembered target, or the original URL: also after it was to go by
+ * that, where another request has found a target since. Lock held. */
 struct xh_url *xh_request_url(const struct xh_request *r);
 
 /* Decides what |r| asks for now of a server that bears |limits|, and fills |x|, all zero before, but for |arrived|;

@@ -96,8 +96,8 @@ enum xh_net xh_request_send(struct xh_exchange *x, struct xh_wire *w, atomic_uin
 {
     const struct xh_job *j = x->job;
     const struct xh_origin *o = j->origin;
-    enum xh_net net = XH_NET_OK;
-    if (xh_caller_trusts(&o->caller, x->url) && !x->url->ticket && !o->url->user)
+    enum xh_net net = x->waits ? XH_NET_TURN : XH_NET_OK;
+    if (net == XH_NET_OK && xh_caller_trusts(&o->caller, x->url) && !x->url->ticket && !o->url->user)
         net = renew_token(x);
     if (net != XH_NET_OK)
         return net;

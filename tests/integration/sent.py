@@ -111,6 +111,19 @@ def propfinds(tap, t):
             assert "validator=mtime:" in said and "confirmed=0 unverified=1" in said, (known, said)
 
 
+def renewals(tap, t):
+    with tap.claim("a target that expires under sixteen requests is asked for anew by one of them, for all"):
+        path = "/portal:60/renewed.h5"
+        said = harness.run([t.program, "--parts", t.liar.base + path, t.file, 1, 20_000],
+                           t.env | {"XHDF5_MULTIRANGE": "off", "XHDF5_CONNECTIONS": "17"})
+        asked = t.asked(path)
+        passes = [rs for p, rs in t.liar.requests().items() if p.startswith("/pass:60/") and "-renewed" in p]
+        good = sum(r["status"] == 206 for rs in passes for r in rs)
+        print(f"# {len(asked)} at the portal, {good} replies, {sum(map(len, passes)) - good} refusals")
+        assert said[0] == 0, said
+        assert good > 100 and len(asked) <= good / 60 + 3, (len(asked), good)
+
+
 def main():
     tap = harness.Tap()
     with tempfile.TemporaryDirectory(prefix="xh-sent-") as d:
@@ -121,6 +134,7 @@ def main():
             signed_urls(tap, t, d)
             to_https(tap, t)
             propfinds(tap, t)
+            renewals(tap, t)
     return tap.done()
 
 

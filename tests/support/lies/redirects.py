@@ -1,4 +1,6 @@
 """Redirects."""
+import time
+
 from .reply import Reply, Shared, fault, honest_reply
 
 
@@ -28,6 +30,30 @@ def ticket(r):
         honest_reply(r)
     else:
         r.send(Reply(403, b"expired"))
+
+
+@fault("portal")
+def portal(r):
+    """After 100 ms to /pass:N/COUNT-NAME at `other`, N being the argument (60)."""
+    time.sleep(0.1)
+    name = r.path.partition("?")[0].rpartition("/")[2]
+    r.send(Reply(302, Location=here(r, Shared.ports["other"], f"/pass:{r.arg or 60}/{r.n}-{name}?sign=secret")))
+
+
+@fault("pass", whole=True)
+def passes(r):
+    """Good for as many requests as the argument says (60), then 403: where portal sends to. The first reply of each
+    stops half way until a second request for it comes, 5 s at most."""
+    if r.n > int(r.arg or 60):
+        return r.send(Reply(403, b"expired"))
+    reply = r.honest()
+    r.send(reply, body=False)
+    half = len(reply.body) // 2
+    r.write(reply.body[:half])
+    if r.n == 1 and not r.path.partition("/pass")[2].partition("/")[2].startswith("1-"):
+        with Shared.lock:
+            Shared.lock.wait_for(lambda: len(Shared.requests[r.path]) > 1, timeout=5)
+    return r.write(reply.body[half:])
 
 
 @fault("redirect-loop")
