@@ -611,7 +611,7 @@ int xh_endpoint_hedge(struct xh_request *r)
     if (!h)
         return -1;
     *h = (struct xh_request){.job = r->job, .first = r->first, .end = r->end, .endpoint = e, .tries = r->tries,
-                             .twin = r, .hedge = 1, .hedged = 1};
+                             .targets = r->targets, .twin = r, .hedge = 1, .hedged = 1};
     h->url = r->url ? xh_url_ref(r->url) : NULL;
     r->twin = h;
     r->hedged = r->exchange->doubled = 1;

@@ -249,7 +249,9 @@ static void say_how(const struct xh_attempt *a, char *out, size_t size)
     const struct xh_exchange *x = a->x;
     const struct xh_token *t = x->token;
     if (!a->first->https)
-        snprintf(out, size, "No token is sent over http: use https, and set BEARER_TOKEN_FILE to a file with one");
+        snprintf(out, size,
+                 "No token is sent over http: use https, and set BEARER_TOKEN_FILE to a file with one. If the network "
+                 "that this machine is in wants a login, open any web page in a browser here");
     else if (a->first->ticket)
         snprintf(out, size,
                  "The URL carries its own authorisation in its query: most likely that has expired, get a new one");

@@ -719,6 +719,7 @@ Test(verdict, a_page_that_is_not_called_so_is_told_by_its_first_bytes, .init = f
             cr_expect_eq(v.err.code == XH_E_ACCES, cases[i].page, "%zu, %u bytes at a time: %s", i, piece, v.err.text);
             cr_expect_eq(v.changed, !cases[i].page, "%zu: a page is no change", i);
             cr_expect_eq(strstr(v.err.text, "the session ended") != NULL, cases[i].page, "%zu: %s", i, v.err.text);
+            cr_expect_eq(strstr(v.err.text, "network") != NULL, cases[i].page, "%zu: over http: %s", i, v.err.text);
         }
 }
 
