@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../cache/base/err.h"
 #include "../cache/base/table.h"
 
 #define TABLES_MAX 16 /* most libhdf5s in one process; two are common */
@@ -72,14 +73,13 @@ static struct xh_h5 *table_publish(struct xh_h5 *h5)
 /* How a program has a libhdf5.a in it so that it is found. */
 #define STATIC_TOO                                                                                   \
     " (h5cc: -shlib), or whole in the program and exported (-Wl,--whole-archive libhdf5.a "          \
-    "-Wl,--no-whole-archive -rdynamic)\n"
+    "-Wl,--no-whole-archive -rdynamic)"
 
 static void complain(const char *path, const char *missing)
 {
     if (!atomic_flag_test_and_set(&warned))
-        dprintf(STDERR_FILENO,
-                "xhdf5: %s does not export %s: the driver needs HDF5 1.14 or newer, as a shared library" STATIC_TOO,
-                path ? path : "the program", missing);
+        xh_say("%s does not export %s: the driver needs HDF5 1.14 or newer, as a shared library" STATIC_TOO,
+               path ? path : "the program", missing);
 }
 
 /* Makes an unpublished table of what |handle| sees; returns NULL when something is missing. */
@@ -88,7 +88,7 @@ static struct xh_h5 *table_make(void *handle, const char *path)
     struct xh_h5 *h5 = calloc(1, sizeof *h5);
     if (!h5) {
         if (!atomic_flag_test_and_set(&warned))
-            dprintf(STDERR_FILENO, "xhdf5: out of memory while looking for HDF5's functions\n");
+            xh_say("out of memory while looking for HDF5's functions");
         return NULL;
     }
 #define X(f)                                               \
@@ -188,8 +188,8 @@ struct xh_h5 *xh_h5_of_program(const void *address)
     if (!h5)
         h5 = table_of_only();
     if (!h5 && !atomic_flag_test_and_set(&warned))
-        dprintf(STDERR_FILENO, "xhdf5: no libhdf5 is loaded where the caller can see it, or more than one: the driver "
-                               "needs one, as a shared library" STATIC_TOO);
+        xh_say("no libhdf5 is loaded where the caller can see it, or more than one: the driver "
+               "needs one, as a shared library" STATIC_TOO);
     return h5;
 }
 

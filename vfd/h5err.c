@@ -71,7 +71,7 @@ static void push(struct xh_h5 *h5, const char *file, const char *func, unsigned 
     struct xh_h5_errors *e = h5 ? errors_of(h5) : NULL;
     if (!e || h5->H5Epush2(H5E_DEFAULT, file, func, line, e->class, e->major, e->minor[minor_of(code)],
                            "%s", text) < 0)
-        dprintf(STDERR_FILENO, "xhdf5: %s\n", text);
+        xh_say("%s", text);
 }
 
 int(xh_h5err_push)(struct xh_h5 *h5, const char *file, const char *func, unsigned line, int code,

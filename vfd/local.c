@@ -120,14 +120,12 @@ int xh_local_close(struct xh_local *f)
     char said[80];
     int rc = f->near ? xh_local_flush(f, 1) : 0;
     if (rc)
-        dprintf(STDERR_FILENO,
-                "xhdf5: %s: not all that was written is in the file: %s (local_shadow)\n", f->name,
-                strerror_r(errno, said, sizeof said));
+        xh_say("%s: not all that was written is in the file: %s (local_shadow)", f->name,
+               strerror_r(errno, said, sizeof said));
     if (f->lost)
-        dprintf(STDERR_FILENO,
-                "xhdf5: %s was opened by the parent of this process (%d): what this child of a fork wrote did not go "
-                "to the file (local_shadow)\n",
-                f->name, (int)getpid());
+        xh_say("%s was opened by the parent of this process (%d): what this child of a fork wrote did not go "
+               "to the file (local_shadow)",
+               f->name, (int)getpid());
     if (close(f->fd) < 0)
         rc = xh_fail_sys(f->h5, "unable to close file", errno);
     if (f->near)

@@ -195,7 +195,7 @@ static int options_of(const char *url, struct xh_h5 *h5, hid_t fapl, struct xh_o
     char shown[512];
     int rc = xh_fapl_options(h5, fapl, o, err);
     if (rc && o->stats)
-        dprintf(STDERR_FILENO, "xhdf5: %s: not opened: %s\n", xh_url_shown(url, shown, sizeof shown), err->text);
+        xh_say("%s: not opened: %s", xh_url_shown(url, shown, sizeof shown), err->text);
     return rc;
 }
 
@@ -474,13 +474,12 @@ static int close_edit(struct xh_remote *r)
                        "sent. Do it again on the file as it is at the server");
     refuse_made_external(r);
     if (r->made && !r->flushed) { /* H5Fcreate has failed: what it wrote until then is no file */
-        dprintf(STDERR_FILENO, "xhdf5: %s: closed before HDF5 had finished the new file, so nothing is sent\n",
-                r->shown);
+        xh_say("%s: closed before HDF5 had finished the new file, so nothing is sent", r->shown);
         xh_edit_discard(r->edit, XH_EDIT_DISCARD_ALL);
     }
     int rc = xh_edit_close(r->edit, &err);
     if (rc || err.text[0])
-        dprintf(STDERR_FILENO, "xhdf5: %s\n", err.text);
+        xh_say("%s", err.text);
     return rc ? xh_fail_cache(r->h5, &err) : 0;
 }
 
@@ -495,7 +494,7 @@ __attribute__((destructor)) static void tell_unclosed(void)
     for (size_t i = 0; (h5 = xh_h5_nth(i)); i++)
         LL_FOREACH (h5->written, r)
             if (!r->stands_in && xh_edit_unclosed(r->edit, &err))
-                dprintf(STDERR_FILENO, "xhdf5: %s\n", err.text);
+                xh_say("%s", err.text);
     give_written();
 }
 
@@ -553,9 +552,8 @@ void xh_remote_joined(struct xh_remote *a, struct xh_remote *b)
     if (!used)
         return;
     a->said_joined = b->said_joined = 1;
-    dprintf(STDERR_FILENO,
-            "xhdf5: %s is open already, with other options (%s): those of its first opening hold until it is closed\n",
-            a->shown, names);
+    xh_say("%s is open already, with other options (%s): those of its first opening hold until it is closed",
+           a->shown, names);
 }
 
 uint64_t xh_remote_size(const struct xh_remote *r)

@@ -52,7 +52,7 @@ static void say(int kind, const char *url, const char *text)
 {
     int last = 0;
     if (is_news(kind, url, &last))
-        dprintf(STDERR_FILENO, "xhdf5: %s%s\n", text, last ? " (no more lines of this kind will follow)" : "");
+        xh_say("%s%s", text, last ? " (no more lines of this kind will follow)" : "");
 }
 
 void xh_source_say(const char *url, const struct xh_err *err)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "letters.h"
 #include "number.h"
@@ -55,6 +56,18 @@ char *xh_text_plain(char *text)
         p += n ? n : 1;
     }
     return text;
+}
+
+#define SAID_BYTES 4096 /* an error's text, a URL and a path, and some words */
+
+void xh_say(const char *fmt, ...)
+{
+    char text[SAID_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    dprintf(STDERR_FILENO, "xhdf5: %s\n", xh_text_plain(text));
 }
 
 int(xh_err_set)(struct xh_err *err, int code, int status, const char *fmt, ...)

@@ -55,6 +55,10 @@ size_t xh_utf8_length(const char *text);
  * |text|. */
 char *xh_text_plain(char *text);
 
+/* Prints "xhdf5: ", the formatted text, made plain and cut at 4,095 bytes, and a line's end on standard error, at once:
+ * what it tells may be a server's or a file's words. */
+void xh_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* Returns the name of a code, such as "XH_E_NET"; never NULL. */
 const char *xh_err_name(int code);
 

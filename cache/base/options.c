@@ -261,9 +261,7 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
                 size_t n = (size_t)snprintf(known, sizeof known, "%s", nearest(key));
                 for (size_t i = 0; i < n && i < sizeof known; i++)
                     known[i] = (char)xh_toupper((unsigned char)known[i]);
-                dprintf(STDERR_FILENO,
-                        "xhdf5: the environment variable XHDF5_%s is no option; the nearest known one is XHDF5_%s\n",
-                        key, known);
+                xh_say("the environment variable XHDF5_%s is no option; the nearest known one is XHDF5_%s", key, known);
             }
             continue;
         }

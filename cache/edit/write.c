@@ -19,7 +19,7 @@ static int in_child(struct xh_edit *e, enum xh_edit_kind kind, struct xh_err *er
     if (kind == XH_EDIT_RAW)
         return xh_edit_fail(e, err, XH_E_READONLY, "%s", text);
     if (!e->told)
-        dprintf(STDERR_FILENO, "xhdf5: %s: %s\n", xh_dav_shown(e->dav), text);
+        xh_say("%s: %s", xh_dav_shown(e->dav), text);
     e->told = 1;
     return 0;
 }

@@ -129,6 +129,7 @@ struct xh_localfs *xh_localfs_open(int fd, const struct stat *st, const char *pa
     if ((n->account.on = o->stats != 0)) {
         n->account.opened_ns = xh_now_ns();
         snprintf(n->account.path, sizeof n->account.path, "%s", path);
+        xh_text_plain(n->account.path);
     }
     xh_trace_enable(o->log);
     xh_trace(XH_T_SHADOW, "near", "writing=%d private=%d", writing, n->shadow ? xh_shadow_private(n->shadow) != 0 : 1);

@@ -25,11 +25,10 @@ void xh_learn_whole(struct xh_origin *o)
     o->dialect.whole = 1;
     xh_engine_unlock();
     if (first)
-        dprintf(STDERR_FILENO,
-                "xhdf5: %.500s: the server sends all of a file where a part is asked for, so this one and others of up "
-                "to %" PRIu64 " bytes are read whole (the option whole_file_bytes). Its operator can switch range "
-                "requests on\n",
-                o->url->shown, o->options.whole_file_bytes);
+        xh_say("%.500s: the server sends all of a file where a part is asked for, so this one and others of up "
+               "to %" PRIu64 " bytes are read whole (the option whole_file_bytes). Its operator can switch range "
+               "requests on",
+               o->url->shown, o->options.whole_file_bytes);
 }
 
 /* ---- changes while it is open */

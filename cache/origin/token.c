@@ -83,7 +83,7 @@ static void tell_once(const char *what, const char *why)
 {
     static atomic_int told;
     if (atomic_exchange_explicit(&told, 1, memory_order_relaxed) == 0)
-        dprintf(STDERR_FILENO, "xhdf5: no token is sent: %.1050s %s\n", what, why);
+        xh_say("no token is sent: %.1050s %s", what, why);
 }
 
 /* Whether |path|, which the user gave as a file's name, may be the token itself, with or without the word Bearer: no

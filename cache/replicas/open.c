@@ -116,10 +116,8 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
     if (bad && !atomic_flag_test_and_set(&warned)) {
         char entry[300];
         snprintf(entry, sizeof entry, "%.*s", (int)(bad_len < 200 ? bad_len : 200), bad);
-        dprintf(STDERR_FILENO,
-                "xhdf5: option endpoints: %s is passed over: it is no https:// or s3:// address of a server or "
-                "directory\n",
-                xh_shown(entry, 300));
+        xh_say("option endpoints: %s is passed over: it is no https:// or s3:// address of a server or directory",
+               xh_shown(entry, 300));
     }
     r->options = *o;
     xh_env_hold(&r->options);

@@ -104,7 +104,7 @@ void xh_site_refuse(struct xh_replicas *r, struct xh_site *s, const struct xh_er
         clear(r, s);
     weigh_haste(r);
     xh_trace(XH_T_ORIGIN, "site-refused", "url=%s code=%s", s->shown, xh_err_name(err->code));
-    dprintf(STDERR_FILENO, "xhdf5: an endpoint is not used for this file: %s\n", err->text);
+    xh_say("an endpoint is not used for this file: %s", err->text);
 }
 
 void xh_site_lives(struct xh_replicas *r, struct xh_site *s)

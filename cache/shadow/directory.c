@@ -99,9 +99,8 @@ void xh_directory_say_disk(const char *path, const struct xh_unfit *u)
     static atomic_int said;
     xh_trace(XH_T_SHADOW, "no-disk", "dir=%s why=\"%s\"", path, u->why);
     if (!atomic_exchange(&said, 1))
-        dprintf(STDERR_FILENO,
-                "xhdf5: the disk cache in %s cannot be used: %s. Reading goes on without it; %s\n", path, u->why,
-                xh_directory_cure(u, 1));
+        xh_say("the disk cache in %s cannot be used: %s. Reading goes on without it; %s", path, u->why,
+               xh_directory_cure(u, 1));
 }
 
 /* Traces that |path| cannot be used. Prints it once if the user named the directory: the program runs on, and shares
@@ -115,11 +114,9 @@ static void say_unusable(const struct xh_options *o, const char *path, const str
     }
     xh_trace(XH_T_SHADOW, "private", "dir=%s why=\"%s\"", path, u->why);
     if (o->shadow_dir[0] && u->cure != XH_CURE_FILES && !atomic_exchange(&said, 1))
-        dprintf(
-            STDERR_FILENO,
-            "xhdf5: the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "
-            "shared: %s\n",
-            path, u->why, xh_directory_cure(u, 0));
+        xh_say("the shadow directory %s cannot be used: %s. What is read stays in this process's memory and is not "
+               "shared: %s",
+               path, u->why, xh_directory_cure(u, 0));
 }
 
 /* Returns why the opened directory |fd| is unsuitable, or NULL. */

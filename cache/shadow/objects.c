@@ -156,10 +156,9 @@ static void say_not_kept(const struct xh_shadow *s)
     xh_directory_unfit(&unfit, errno);
     xh_trace(XH_T_SHADOW, "no_storage", "name=%.10s why=\"%s\"", s->name, unfit.why);
     if ((unfit.cure == XH_CURE_FILES || unfit.cure == XH_CURE_LENGTH) && !atomic_exchange(&said, 1))
-        dprintf(STDERR_FILENO,
-                "xhdf5: %s. What it reads of the files at URLs that it opens now is not kept, and is fetched anew for "
-                "each read: %s\n",
-                unfit.why, xh_directory_cure(&unfit, 0));
+        xh_say("%s. What it reads of the files at URLs that it opens now is not kept, and is fetched anew for "
+               "each read: %s",
+               unfit.why, xh_directory_cure(&unfit, 0));
 }
 
 static void make_private(struct xh_shadow *s, const struct xh_options *o)

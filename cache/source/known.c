@@ -157,5 +157,5 @@ void xh_known_warn(const char *url, const char *why)
         pthread_mutex_unlock(&lock);
     }
     if (first && !xh_crypto_is_over()) /* what an ending process cannot sum up is not damaged */
-        dprintf(STDERR_FILENO, "xhdf5: %.900s is ignored: %s\n", xh_shown(url, 1024), why);
+        xh_say("%.900s is ignored: %s", xh_shown(url, 1024), why);
 }

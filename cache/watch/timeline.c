@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/files.h"
 #include "base/letters.h"
 #include "base/now.h"
@@ -333,7 +334,7 @@ void xh_timeline_start(const char *name)
         line.buffer = malloc(BUFFER_BYTES);
         line.spare = malloc(BUFFER_BYTES);
         if (line.fd < 0)
-            dprintf(STDERR_FILENO, "xhdf5: the trace %s cannot be written: %s\n", path, strerror(errno));
+            xh_say("the trace %s cannot be written: %s", path, strerror(errno));
         if (line.fd >= 0 && line.buffer && line.spare) {
             line.written_ns = xh_now_ns();
             name_process();

@@ -28,10 +28,9 @@ static void tell_unknown(const char *name, size_t n)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     if (n && !atomic_flag_test_and_set(&told))
-        dprintf(STDERR_FILENO,
-                "xhdf5: the option log names \"%.*s\", which is no component: there are all, or some of vfd, read, "
-                "plan, predict, shadow, origin, stats\n",
-                (int)(n < 40 ? n : 40), name);
+        xh_say("the option log names \"%.*s\", which is no component: there are all, or some of vfd, read, "
+               "plan, predict, shadow, origin, stats",
+               (int)(n < 40 ? n : 40), name);
 }
 
 void xh_trace_enable(const char *names)

@@ -413,13 +413,13 @@ def on_a_full_disk(tap):
         must(["mount", "-t", "tmpfs", "-o", "size=1m", "none", back], clean_env())
         try:
             with slow(back, d), tap.claim("a program ends with its file open and the disk full: a line says so"):
-                file = pathlib.Path(d, "base.h5")
+                file = pathlib.Path(d, "\x1b[31mbase.h5")
                 must([WRITER, "make", file], clean_env())
                 with contextlib.suppress(OSError), open(f"{d}/other", "wb", buffering=0) as other:
                     while other.write(bytes(4096)):
                         pass
                 _, err = must([WRITER, "leave", file], driver_env(local_shadow="on"))
-                assert err.startswith(f"xhdf5: {file}: ") and "No space left on device" in err, err
+                assert err.startswith(f"xhdf5: {d}/?[31mbase.h5: ") and "No space left on device" in err, err
                 assert err.count("\n") == 1, err
                 assert must([WRITER, "check", file], clean_env())[0].split() == ["opens", "32", "0", "0"]
         finally:

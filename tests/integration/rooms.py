@@ -139,6 +139,7 @@ MAY_INCLUDE = {
     "lz4frame.h": set("cache/source/packed vfd/tool/pack_way".split()),
     "zstd.h": set("cache/source/metaimage cache/source/packed vfd/tool/bake vfd/tool/pack_way".split()),
 }
+PRINTS_ITS_OWN = {"cache/base/err", "cache/watch/trace", "cache/watch/account", "cache/localfs/localfs"}
 READS_THE_ENVIRONMENT = {"cache/base/options"}  # of XHDF5_* variables; cache/base/env.c keeps the others
 WAITS_FOR_A_TIME = {"cache/base/waits"}
 TELLS_WALL_TIME = {"cache/localfs/localfs"}  # compares it with the dates of files
@@ -496,6 +497,9 @@ def main():
     env = [name for name in matching(house, r"getenv", READS_THE_ENVIRONMENT)
            if re.search(r'XHDF5_[A-Z]*"', house.files[name])]
     tap.ok(not env, "XHDF5_* variables are read in options.c alone", str(env))
+    printed = matching(house, r"dprintf\(|write\(STDERR_FILENO", PRINTS_ITS_OWN)
+    tap.ok(not printed, "lines on standard error are xh_say's, which makes plain what servers and files say",
+           str(printed))
     young = [name for name, text in house.plain.items() if re.search(r"\b(?:exp2?|log2?|pow)\(", text)]
     tap.ok(not young, "nothing of the C library that is newer than the wheel's oldest (2.28): log1p instead of log",
            str(young))
