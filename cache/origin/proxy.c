@@ -217,9 +217,10 @@ int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int statu
                    u->shown, text, from, socks ? "" : " (403 Forbidden)");
         return 1;
     }
-    xh_err_set(err, XH_E_NET, status,
-               "%.200s: the proxy %.200s of %s made no connection to the server (it answered %d)", u->shown, text, from, status);
-    return status < 500 && status != 408 && status != 429;
+    int login = status < 400 || status == 511;
+    xh_err_set(err, XH_E_NET, status, "%.200s: the proxy %.200s of %s made no connection to the server (it answered %d)%s",
+               u->shown, text, from, status, login ? ". A network that wants a login by a browser does so" : "");
+    return !login && status < 500 && status != 408 && status != 429;
 }
 
 /* ---- whose turn it is to show a login */

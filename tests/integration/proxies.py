@@ -161,6 +161,11 @@ def refused(tap, t):
     with tap.claim("a proxy that cannot reach the server (503) is asked again, and the error tells its status"), connect_proxy.Proxy(refuses=503) as p:
         out, err = t.open(t.env(p, login="", XHDF5_RETRIES="1"))
         assert out.startswith("XH_E_NET 503") and f"127.0.0.1:{p.port}" in out and len(p.asked) >= 2, (out, p.asked)
+    for status in 302, 511:
+        with tap.claim(f"a proxy that wants a login by a browser ({status}): the error says so"), \
+                connect_proxy.Proxy(refuses=status) as p:
+            out, err = t.open(t.env(p, login="", XHDF5_RETRIES="1"))
+            assert out.startswith(f"XH_E_NET {status}") and f"127.0.0.1:{p.port}" in out and "browser" in out, out
 
 
 def doctor(tap, t):
