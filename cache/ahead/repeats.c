@@ -3,7 +3,6 @@
 
 #include "object.h"
 #include "pages/keep.h"
-#include "schedule.h"
 
 void xh_repeats_init(struct xh_repeats *r)
 {
@@ -33,8 +32,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     if (again < r.len)
         l->at[l->n++ % XH_REPEATS_MOST] = r;
     pthread_mutex_unlock(&l->lock);
-    if (again > r.len / 2 && xh_keep_again(f, r.len))
-        xh_schedule_keep(f);
+    if (again > r.len / 2)
+        xh_keep_again(f, r.len);
     if (again == 0)
         xh_keep_fresh(f, r.len);
     return again == r.len;

@@ -12,7 +12,6 @@
 #include "pages/limits.h"
 #include "source/compressed.h"
 #include "source/unverified_head.h"
-#include "stream/share.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
 #include "watch/trace.h"
@@ -280,12 +279,6 @@ void xh_schedule_leave(struct xh_file *f)
     xh_stage_end(f);
     if (copy)
         xh_stage_end(copy);
-}
-
-void xh_schedule_keep(struct xh_file *f)
-{
-    xh_schedule_leave(f);
-    xh_stage_share(f);
 }
 
 void xh_schedule_recall(struct xh_file *f)

@@ -66,9 +66,6 @@ int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window);
  * between. */
 void xh_schedule_leave(struct xh_file *f);
 
-/* From now on what comes is kept, as it is read again: streams end, and what they brought goes to the shadow. */
-void xh_schedule_keep(struct xh_file *f);
-
 /* The reader has left the order in which things were proposed: takes back what was not asked for yet. */
 void xh_schedule_recall(struct xh_file *f);
 

@@ -80,6 +80,12 @@ static void forget_ahead(struct xh_sequence *s)
             s->run[i].seq.ahead = s->run[i].seq.last.off + s->run[i].seq.last.len;
 }
 
+/* 1 when the reader has come back to |run| from another one lately. */
+static int came_back(const struct xh_sequence *s, const struct xh_run_read *run)
+{
+    return run->back && s->reads - run->back < 2 * XH_RUNS_MOST;
+}
+
 /* How many runs are read in turns, as far as can be seen: of two, one comes back first. A stream is of one run: where
  * two have come back it ends, and no other begins. */
 static unsigned in_turns(struct xh_file *f)
@@ -87,13 +93,25 @@ static unsigned in_turns(struct xh_file *f)
     struct xh_sequence *s = f->sequence;
     unsigned n = 0, were = s->turns;
     for (size_t i = 0; i < XH_RUNS_MOST; i++)
-        n += s->run[i].back && s->reads - s->run[i].back < 2 * XH_RUNS_MOST;
+        n += (unsigned)came_back(s, &s->run[i]);
     s->turns = n;
     if (were <= 1 && n > 1) {
         xh_schedule_leave(f);
         forget_ahead(s);
     }
     return n > 1 ? n : n + 1;
+}
+
+/* Returns where a run at |at| is to end, |end| or sooner: where another one began, if its reader came back to that one
+ * lately, as it has been read from there on. */
+static uint64_t bound(const struct xh_sequence *s, uint64_t at, uint64_t end)
+{
+    for (size_t i = 1; i < XH_RUNS_MOST; i++) {
+        const struct xh_predict_seq *p = &s->run[i].seq;
+        if (came_back(s, &s->run[i]) && p->kind == XH_RUN_UP && p->first > at && p->first < end)
+            end = p->first;
+    }
+    return end;
 }
 
 /* A run upwards: fetches what lies before the reader, or lets it stream. Lock held. */
@@ -211,7 +229,9 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     if (f->opened_jointly)
         window = xh_policy_joint_window(window, p->bytes, whole.len && xh_file_shared(f) ? r.len : 0);
     p->takes_turns = xh_siblings_width(f) > 1;
-    size_t k = xh_predict_seq(p, r, whole, window, f->size, want);
+    uint64_t end = bound(f->sequence, r.off + r.len - 1, f->size);
+    whole.len = whole.off < end ? xh_min64(whole.len, end - whole.off) : whole.len;
+    size_t k = xh_predict_seq(p, r, whole, window, end, want);
     xh_schedule_trace("ahead", want, k);
     if (k && p->kind == XH_RUN_STRIDE && xh_policy_leaves(p->step, r.len, XH_PREDICT_RANGES * r.len))
         xh_schedule_leave(f);

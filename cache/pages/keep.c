@@ -24,11 +24,10 @@ static uint64_t touch(struct xh_read_op *op, uint64_t *empty)
     return again;
 }
 
-int xh_keep_again(struct xh_file *f, uint64_t bytes)
+void xh_keep_again(struct xh_file *f, uint64_t bytes)
 {
     uint64_t was = atomic_load_explicit(&f->keep->again, memory_order_relaxed);
     atomic_store_explicit(&f->keep->again, xh_max64(was, xh_policy_stays_reread(bytes)), memory_order_relaxed);
-    return was == 0;
 }
 
 void xh_keep_fresh(struct xh_file *f, uint64_t bytes)
@@ -36,6 +35,11 @@ void xh_keep_fresh(struct xh_file *f, uint64_t bytes)
     uint64_t was = atomic_load_explicit(&f->keep->again, memory_order_relaxed);
     if (was)
         atomic_store_explicit(&f->keep->again, was > bytes ? was - bytes : 0, memory_order_relaxed);
+}
+
+int xh_keep_is_again(const struct xh_file *f)
+{
+    return atomic_load_explicit(&f->keep->again, memory_order_relaxed) > 0;
 }
 
 int xh_keep_begin(struct xh_read_op *op, int shared, int told)
@@ -70,7 +74,7 @@ void xh_keep_told(struct xh_file *f, struct xh_announced *t)
 
 void xh_keep_ahead(struct xh_file *f, struct xh_keeping *k)
 {
-    *k = (struct xh_keeping){.is_reread = atomic_load_explicit(&f->keep->again, memory_order_relaxed) > 0,
+    *k = (struct xh_keeping){.is_reread = xh_keep_is_again(f),
                              .streamed = xh_flow_streamed(f) + xh_flow_flying(f),
                              .stream_bytes = f->opt.stream_bytes};
     k->shared = k->is_reread || xh_file_shared(f); /* one system call less */

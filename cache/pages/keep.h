@@ -23,9 +23,10 @@ struct xh_keep {
 int xh_keep_begin(struct xh_read_op *op, int shared, int told);
 
 /* |bytes| were read again, which need not have been fetched again; or |bytes| were read that nobody had read of late.
- * again: returns 1 when from now on what streams by is kept. */
-int xh_keep_again(struct xh_file *f, uint64_t bytes);
+ * is_again: returns 1 while what streams by is kept for that. */
+void xh_keep_again(struct xh_file *f, uint64_t bytes);
 void xh_keep_fresh(struct xh_file *f, uint64_t bytes);
+int xh_keep_is_again(const struct xh_file *f);
 
 /* Fills in what is known of the pages of |t|, which the program said that it will read. */
 void xh_keep_told(struct xh_file *f, struct xh_announced *t);

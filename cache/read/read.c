@@ -43,11 +43,12 @@ static void decide(struct xh_read_op *op)
     struct xh_file *f = op->f;
     int raw = op->kind == XH_KIND_RAW, shared = raw && xh_file_shared(f);
     op->defer_prefetch = raw && f->opened_jointly && xh_flow_own_streamed(f) == 0;
-    if (shared) { /* what streams towards this process alone the others would fetch once more */
+    int keeps = shared || (raw && xh_keep_is_again(f));
+    if (keeps) { /* what streams towards this process alone the others would fetch once more, or it itself */
         xh_stage_end(f);
         xh_stage_share(f);
     }
-    op->keep = xh_keep_begin(op, shared, xh_hints_any(f->hints));
+    op->keep = xh_keep_begin(op, keeps, xh_hints_any(f->hints));
 }
 
 /* One round over op->todo. What is expected after the read is fetched with it or behind it, before that has come: the
