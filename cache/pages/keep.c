@@ -56,7 +56,7 @@ int xh_keep_begin(struct xh_read_op *op, int shared, int told)
     uint64_t again = touch(op, &empty);
     if (keeps)
         return 1;
-    if (xh_policy_is_reread(empty, again))
+    if (again > 2 * op->n && xh_policy_is_reread(empty, again)) /* its neighbours share the pages at either end */
         xh_keep_again(f, op->bytes);
     return xh_policy_keeps_pages(op->bytes, empty, again);
 }

@@ -121,7 +121,9 @@ def renewals(tap, t):
         good = sum(r["status"] == 206 for rs in passes for r in rs)
         print(f"# {len(asked)} at the portal, {good} replies, {sum(map(len, passes)) - good} refusals")
         assert said[0] == 0, said
-        assert good > 100 and len(asked) <= good / 60 + 3, (len(asked), good)
+        # 6 for 302, and 14 for 308 on a loaded machine, as nobody waits for another's for more than two seconds; 96 for
+        # 342 where each asks for itself.
+        assert good > 100 and len(asked) <= good / 15, (len(asked), good)
 
 
 def main():

@@ -1125,6 +1125,20 @@ Test(read, the_stream_of_a_slow_link_runs_ahead_by_seconds, .timeout = 50)
     cr_assert_eq(run_ahead(1000000000), most);
 }
 
+/* Neighbours share a page, which the one had and the other has again. */
+Test(read, small_pieces_in_order_are_not_what_is_read_again, .timeout = 50)
+{
+    struct xh_file *f = open_test("shadow=off,stream_bytes=0");
+    for (uint64_t at = 100; at < 64 * 1000; at += 1000)
+        read_piece(f, XH_KIND_RAW, at, 1000);
+    for (uint64_t at = 100000; at < 200000; at += 10000)
+        read_piece(f, XH_KIND_RAW, at, 10000);
+    cr_assert_eq(atomic_load(&f->keep->again), 0);
+    read_piece(f, XH_KIND_RAW, 110000, 10000);
+    cr_assert_gt(atomic_load(&f->keep->again), 0);
+    xh_cache_close(f);
+}
+
 /* What a stream has brought lies ahead of its reader, who comes to it, however small his reads are. */
 Test(read, what_a_stream_has_brought_waits_for_its_reader, .timeout = 50)
 {
