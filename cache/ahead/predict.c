@@ -8,6 +8,9 @@
  * once a file. Runs that have read so much in two reads or more are let further ahead, as a long link takes more than
  * they read. */
 #define SURE_BYTES (1u << 20)
+/* Of small reads, a run that ended before it had read half of the least that is a stream was a piece of something, as
+ * a sample that is read row by row. The next one is as long, until it has read twice as much. */
+#define SHORT_BYTES (8 * SURE_BYTES)
 /* A run that begins in the midst of a dataset may be one slice, and then the file is closed: so little is fetched
  * behind its first read, and no stream begins. An image of a large dataset at 10, 50, 160 ms (`sim --workload S1`):
  * 0.9, 3.2, 0.5 MB came in vain; 15.2 MB at 10 ms with a stream. */
@@ -57,6 +60,11 @@ static enum xh_run_kind follows(const struct xh_predict_seq *p, struct xh_range 
     return up && gap <= slack ? XH_RUN_UP : XH_RUN_NONE;
 }
 
+int xh_predict_is_young(const struct xh_predict_seq *p)
+{
+    return p->bytes / SOON_READS < p->last.len;
+}
+
 /* Takes note of |r|: its distance, the run that it continues or begins, what that is worth. */
 static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole)
 {
@@ -68,7 +76,8 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
     p->step = step;
     enum xh_run_kind kind = p->kind != XH_RUN_NONE && turns ? XH_RUN_NONE : follows(p, r);
     if (kind == XH_RUN_NONE) {
-        if (p->bytes > p->last.len && p->kind != XH_RUN_NONE && p->bytes / SOON_READS < p->last.len)
+        p->ended = p->kind == XH_RUN_UP && p->bytes < SHORT_BYTES ? p->bytes : 0;
+        if (p->bytes > p->last.len && p->kind != XH_RUN_NONE && xh_predict_is_young(p))
             p->doubt = p->doubt + DOUBT_STEP < DOUBT_MOST ? p->doubt + DOUBT_STEP : DOUBT_MOST;
         p->bytes = 0;
     } else {
@@ -150,10 +159,10 @@ size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_ran
     note(p, r, whole);
     int within = holds(whole, p->first);
     uint64_t least = within ? whole.off : 0;
-    uint64_t times = p->bytes >= SURE_BYTES && p->bytes > r.len ? 16 : 2;
+    int sure = p->bytes >= SURE_BYTES && p->bytes > r.len && (r.len >= SURE_BYTES || p->bytes / 2 >= p->ended);
     int single = p->bytes <= r.len && whole.len && r.off > whole.off;
     uint64_t most = single ? xh_min64(max_window, SINGLE_BYTES) : max_window;
-    uint64_t window = xh_min64(most, times * p->bytes) >> p->doubt;
+    uint64_t window = xh_min64(most, (sure ? 16 : 2) * p->bytes) >> p->doubt;
     p->end = within ? whole.off + whole.len : size;
     p->window = p->kind == XH_RUN_NONE ? 0 : window;
     if (p->kind == XH_RUN_NONE || window == 0 || window < xh_min64(most, r.len))

@@ -24,6 +24,7 @@ struct xh_predict_seq {
     unsigned same;        /* how often in a row |step| was the distance */
     uint64_t first;       /* where this run began */
     uint64_t bytes;       /* read in this run */
+    uint64_t ended;       /* what the run before it had read, where that was a short one */
     uint64_t ahead;       /* UP: end of what was proposed; STRIDE: reads proposed after |last| */
     uint64_t window;      /* how far ahead the last read let it look */
     uint64_t end;         /* nothing beyond is expected */
@@ -37,14 +38,18 @@ struct xh_predict_seq {
  * known to be one thing (len 0: nothing known), a run that began in it goes no further; one that
  * came from outside goes on through whatever follows. They lie at most |max_window|
  * bytes ahead (0 switches guessing off), and at most twice what the run has read, sixteen times once that is 1 MiB and
- * more than one read; less while runs keep ending soon, down to nothing. A run that
- * takes turns, whose |max_window| is less than two reads, asks for one whole read ahead. Returns their
+ * more than one read (and, of small reads, twice what the run before it had, if that was short); less while runs keep
+ * ending soon, down to nothing. A run that takes turns, whose |max_window| is less than two reads, asks for one whole
+ * read ahead. Returns their
  * number. */
 size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole, uint64_t max_window,
                       uint64_t size, struct xh_range out[XH_PREDICT_RANGES]);
 
 /* Returns how a read of |r| goes on with the run of |p|; NONE: it does not. */
 enum xh_run_kind xh_predict_goes_on(const struct xh_predict_seq *p, struct xh_range r);
+
+/* Returns 1 when it has not gone on for long enough to be trusted, or at all: if it ends now, that costs trust. */
+int xh_predict_is_young(const struct xh_predict_seq *p);
 
 /* Returns 1 when it is just where the run of |p| was to go on. */
 int xh_predict_is_met(const struct xh_predict_seq *p, struct xh_range r);

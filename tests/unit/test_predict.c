@@ -317,6 +317,22 @@ Test(predict, a_run_of_small_reads_is_let_as_far_ahead_as_one_of_large_ones)
     }
 }
 
+Test(predict, samples_that_are_read_in_small_pieces_bring_no_more_than_twice_what_was_read_of_them)
+{
+    struct xh_predict_seq p = {0};
+    struct xh_range out[XH_PREDICT_RANGES], none = {0, 0};
+    for (uint64_t sample = 0; sample < 8; sample++)
+        for (uint64_t read = 65536; read <= 3 * MIB; read += 65536) {
+            xh_predict_seq(&p, (struct xh_range){(100 * sample * 7 % 800) * MIB + read - 65536, 65536}, none, 128 * MIB,
+                           900 * MIB, out);
+            if (sample)
+                cr_assert_leq(p.window, 2 * read, "sample %llu", (unsigned long long)sample);
+        }
+    for (uint64_t read = 65536; read <= 6 * MIB; read += 65536)
+        xh_predict_seq(&p, (struct xh_range){850 * MIB + read - 65536, 65536}, none, 128 * MIB, 900 * MIB, out);
+    cr_assert_eq(p.window, 16 * 6 * MIB, "one that goes on for longer is no sample");
+}
+
 Test(predict, a_read_goes_on_with_a_run_or_does_not)
 {
     struct xh_predict_seq p = {0};
