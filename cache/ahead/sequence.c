@@ -17,6 +17,24 @@ void xh_sequence_init(struct xh_sequence *s)
 
 /* ---- several runs in turns. Lock held. */
 
+/* A read of a run that was read so few reads ago may be an excursion from that: it shows no end of it. */
+#define EXCURSION_READS 4
+/* Of two that are read in turns, the second one comes back so many reads after the first at most. */
+#define BOTH_BACK_READS 2
+/* Runs are alike where one reads no more than so many times as much at a time as the other. What goes on in two places
+ * that are fewer reads apart is one run, of several threads that are not quite in order. */
+#define ALIKE_TIMES 16
+
+/* The run whose trust a new one has: the last that was not proved, so that none is trusted anew for what another one
+ * has read meanwhile. */
+static const struct xh_run_read *doubted(const struct xh_run_read *run)
+{
+    for (size_t i = 0; i < XH_RUNS_MOST && run[i].seq.last.len; i++)
+        if (xh_predict_is_young(&run[i].seq))
+            return &run[i];
+    return run;
+}
+
 /* Sets |*out| to the one of |run| of which |r| is the third of equal steps, whatever was read between them. */
 static void find_step(const struct xh_run_read *run, struct xh_range r, struct xh_run_read *out)
 {
@@ -25,10 +43,11 @@ static void find_step(const struct xh_run_read *run, struct xh_range r, struct x
             struct xh_range l = run[i].seq.last, before = run[k].seq.last;
             if (l.len != r.len || before.len != r.len || l.off == before.off || r.off - l.off != l.off - before.off)
                 continue;
+            unsigned doubt = out->seq.doubt;
             *out = run[i];
             out->seq.step = r.off - l.off;
             out->seq.same = 1;
-            out->seq.doubt = run[0].seq.doubt;
+            out->seq.doubt = doubt;
             return;
         }
 }
@@ -47,6 +66,19 @@ static size_t find(const struct xh_run_read *run, struct xh_range r, enum xh_run
     return XH_RUNS_MOST;
 }
 
+/* 1 when a read of |r|, which goes on with the |i|th run as |kind| says, comes back to it from another one like it. */
+static int comes_back(const struct xh_run_read *run, size_t i, struct xh_range r, enum xh_run_kind kind)
+{
+    for (size_t k = 0; k < i; k++) {
+        const struct xh_predict_seq *p = &run[k].seq;
+        uint64_t apart = p->last.off > r.off ? p->last.off - r.off : r.off - p->last.off;
+        int one = kind == XH_RUN_UP && p->kind != XH_RUN_STRIDE && apart / ALIKE_TIMES < r.len;
+        if (!one && p->last.len / ALIKE_TIMES <= r.len && r.len / ALIKE_TIMES <= p->last.len)
+            return 1;
+    }
+    return 0;
+}
+
 /* The run that a read of |r| goes on with, first in its order from now on; or a new one, in the place of that which was
  * not read for longest. What a step leaves may be the beginning of another run, as datasets that are read in turns may
  * lie in equal distances. So it stays, as one that has not gone on yet. */
@@ -56,20 +88,41 @@ static struct xh_run_read *run_of(struct xh_sequence *s, struct xh_range r)
     enum xh_run_kind kind = XH_RUN_NONE;
     size_t i = find(run, r, &kind);
     s->reads++;
-    if (run->seq.last.len == 0 || (i == 0 && kind == XH_RUN_UP))
+    if (run->seq.last.len == 0 || (i == 0 && kind == XH_RUN_UP)) {
+        run->at = s->reads;
         return run;
-    was = run[i < XH_RUNS_MOST ? i : 0];
-    if (i > 0)
-        was.back = i < XH_RUNS_MOST ? s->reads : 0;
-    if (kind == XH_RUN_NONE)
+    }
+    const struct xh_run_read *young = doubted(run);
+    was = i < XH_RUNS_MOST ? run[i] : *young;
+    if (kind == XH_RUN_NONE) {
+        was.back = 0;
         find_step(run, r, &was);
+    } else if (comes_back(run, i, r, kind)) {
+        was.back = s->reads;
+    }
+    if (xh_predict_is_young(&was.seq) && young->seq.doubt > was.seq.doubt)
+        was.seq.doubt = young->seq.doubt;
     memmove(&run[1], &run[0], (kind == XH_RUN_UP ? i : XH_RUNS_MOST - 1) * sizeof *run);
     if (kind == XH_RUN_STRIDE && i + 1 < XH_RUNS_MOST) {
         run[i + 1].seq.kind = XH_RUN_NONE;
         run[i + 1].back = 0;
     }
+    was.at = s->reads;
     run[0] = was;
     return run;
+}
+
+/* 1 when the last read may be an excursion from a run that has read more, and is not through: that one's streams go
+ * on. */
+static unsigned is_excursion(const struct xh_sequence *s)
+{
+    for (size_t i = 1; i < XH_RUNS_MOST; i++) {
+        const struct xh_predict_seq *p = &s->run[i].seq;
+        if (p->kind == XH_RUN_UP && s->reads - s->run[i].at < EXCURSION_READS && p->bytes > s->run[0].seq.bytes &&
+            p->last.off + p->last.len < p->end)
+            return 1;
+    }
+    return 0;
 }
 
 /* What was proposed of runs is so no longer. */
@@ -80,10 +133,10 @@ static void forget_ahead(struct xh_sequence *s)
             s->run[i].seq.ahead = s->run[i].seq.last.off + s->run[i].seq.last.len;
 }
 
-/* 1 when the reader has come back to |run| from another one lately. */
-static int came_back(const struct xh_sequence *s, const struct xh_run_read *run)
+/* 1 when the reader has come back to |run| from another one within the last |within| reads. */
+static int came_back(const struct xh_sequence *s, const struct xh_run_read *run, uint64_t within)
 {
-    return run->back && s->reads - run->back < 2 * XH_RUNS_MOST;
+    return run->back && s->reads - run->back < within;
 }
 
 /* How many runs are read in turns, as far as can be seen: of two, one comes back first. A stream is of one run: where
@@ -92,14 +145,17 @@ static unsigned in_turns(struct xh_file *f)
 {
     struct xh_sequence *s = f->sequence;
     unsigned n = 0, were = s->turns;
-    for (size_t i = 0; i < XH_RUNS_MOST; i++)
-        n += (unsigned)came_back(s, &s->run[i]);
-    s->turns = n;
+    int lately = 0;
+    for (size_t i = 0; i < XH_RUNS_MOST; i++) {
+        n += (unsigned)came_back(s, &s->run[i], 2 * XH_RUNS_MOST);
+        lately |= came_back(s, &s->run[i], BOTH_BACK_READS);
+    }
+    s->turns = n > 1 || lately ? n : 0;
     if (were <= 1 && n > 1) {
         xh_schedule_leave(f);
         forget_ahead(s);
     }
-    return n > 1 ? n : n + 1;
+    return s->turns == 1 ? 2 : s->turns ? n : 1;
 }
 
 /* Returns where a run at |at| is to end, |end| or sooner: where another one began, if its reader came back to that one
@@ -108,7 +164,7 @@ static uint64_t bound(const struct xh_sequence *s, uint64_t at, uint64_t end)
 {
     for (size_t i = 1; i < XH_RUNS_MOST; i++) {
         const struct xh_predict_seq *p = &s->run[i].seq;
-        if (came_back(s, &s->run[i]) && p->kind == XH_RUN_UP && p->first > at && p->first < end)
+        if (came_back(s, &s->run[i], 2 * XH_RUNS_MOST) && p->kind == XH_RUN_UP && p->first > at && p->first < end)
             end = p->first;
     }
     return end;
@@ -119,12 +175,13 @@ static void ahead_up(struct xh_file *f, const struct xh_range *want)
 {
     struct xh_predict_seq *p = &f->sequence->run[0].seq;
     uint64_t end = p->last.off + p->last.len;
+    unsigned leaves = is_excursion(f->sequence), beside = f->sequence->turns ? f->sequence->turns : leaves;
     if (want)
         p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = want, .n = 1, .window = p->window,
-                                                            .run_end = f->sequence->turns > 1 ? 0 : p->end,
-                                                            .beside = f->sequence->turns,
+                                                            .run_end = beside > 1 ? 0 : p->end,
+                                                            .beside = beside,
                                                             .turns = xh_siblings_width(f)});
-    if (xh_schedule_reach(f, end, p->window))
+    if (!leaves && xh_schedule_reach(f, end, p->window))
         forget_ahead(f->sequence);
 }
 

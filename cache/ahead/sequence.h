@@ -21,7 +21,8 @@ struct xh_sequence {
     pthread_mutex_t lock;
     struct xh_run_read {
         struct xh_predict_seq seq;
-        uint64_t back; /* |reads| when its reader last came back to it from another one; 0: never */
+        uint64_t at;   /* |reads| when it was read last */
+        uint64_t back; /* |reads| when its reader last came back to it from another one like it; 0: never */
     } run[XH_RUNS_MOST]; /* the one that was read last comes first */
     uint64_t reads;
     unsigned turns; /* to so many of them he came back lately */

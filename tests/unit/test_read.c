@@ -1094,6 +1094,79 @@ Test(read, what_a_stream_brings_is_not_fetched_to_the_shadow_too, .timeout = 50)
     xh_cache_close(f);
 }
 
+/* Opens an object without datasets, of which a stream may begin. */
+static struct xh_file *open_run_file(const char *config)
+{
+    engine.object_bytes = CUT_BYTES;
+    engine.streams = 8;
+    engine.rtt_ns = 1000000;
+    return open_test(config);
+}
+
+#define RUN_READ (1u << 20)
+
+/* Reads pieces |first| to |end| of |f| in order, each |times|. */
+static void read_in_order(struct xh_file *f, uint64_t first, uint64_t end, int times)
+{
+    for (uint64_t i = first * (unsigned)times; i < end * (unsigned)times; i++)
+        read_piece(f, XH_KIND_RAW, i / (unsigned)times * RUN_READ, RUN_READ);
+}
+
+Test(read, small_reads_between_those_of_a_run_and_excursions_from_it_are_no_turns, .timeout = 50)
+{
+    struct xh_file *f = open_run_file("shadow=off");
+    for (uint64_t i = 0; i < 24; i++) {
+        read_in_order(f, i, i + 1, 1);
+        read_piece(f, XH_KIND_RAW, (90u << 20) + 8 * i, 8);
+        cr_assert_leq(f->sequence->turns, 1);
+    }
+    for (uint64_t i = 24; i < 48; i++) {
+        read_in_order(f, i, i + 1, 1);
+        if (i % 8 == 0)
+            read_piece(f, XH_KIND_RAW, (60 + i * i % 30) * RUN_READ, RUN_READ);
+        if (i % 8 == 5)
+            cr_assert_eq(f->sequence->turns, 0, "it was one read");
+    }
+    xh_cache_close(f);
+    f = open_run_file("shadow=off");
+    for (uint64_t i = 0; i < 8; i++) {
+        read_in_order(f, i, i + 1, 1);
+        read_in_order(f, 50 + i, 51 + i, 1);
+    }
+    cr_expect_eq(f->sequence->turns, 2, "these are");
+    xh_cache_close(f);
+}
+
+Test(read, an_excursion_moves_no_stream, .timeout = 50)
+{
+    struct xh_file *f = open_run_file("shadow=off,stream_bytes=50M");
+    read_in_order(f, 0, 3, 1);
+    hold(1);
+    xh_stage_stream(f, 60 * RUN_READ, 78 * RUN_READ, 1, 0);
+    xh_stage_reach(f, 3 * RUN_READ, 64 * RUN_READ);
+    cr_assert(f->stage->stream[0]);
+    uint64_t reach = f->stage->reach;
+    read_held(f, XH_KIND_RAW, 80 * RUN_READ, 65536);
+    read_held(f, XH_KIND_RAW, 80 * RUN_READ + 65536, 65536);
+    cr_expect_eq(f->stage->reach, reach, "%llu", (unsigned long long)f->stage->reach);
+    hold(0);
+    drain();
+    xh_cache_close(f);
+}
+
+Test(read, steps_that_were_none_cost_trust_also_where_a_run_is_read_between_them, .timeout = 50)
+{
+    static const uint64_t at[] = {40, 43, 46, 70, 75, 80, 51, 53, 55, 91, 94, 97};
+    struct xh_file *f = open_run_file("shadow=off");
+    for (uint64_t i = 0; i < 12; i++) { /* three equal steps, and then another three somewhere else */
+        read_in_order(f, i, i + 1, 1);
+        read_piece(f, XH_KIND_RAW, at[i] * RUN_READ, RUN_READ);
+    }
+    cr_expect_geq(f->sequence->run[0].seq.doubt, 4, "%u", f->sequence->run[0].seq.doubt);
+    cr_expect_lt(f->sequence->run[1].seq.doubt, f->sequence->run[0].seq.doubt, "the run is trusted");
+    xh_cache_close(f);
+}
+
 #define STREAM_BYTES (32u << 20)
 #define PIECE (16u << 10) /* 40 of them are too few for a stream of their own */
 
