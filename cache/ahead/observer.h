@@ -21,6 +21,7 @@ struct xh_seen {
     const struct xh_extent *ext; /* with their bytes when it is ANSWERED */
     size_t n;                    /* at least 1 */
     int led;                     /* 1: a stream began with it (xh_sequence_lead): what follows is proposed already */
+    int reread;                  /* from ASKED on: it lacked mostly what had been read before */
     int missed;                  /* not all of it was there: in the shadow, or a metadata image */
     int staged;                  /* from ASKED on: the stage brings all that was not there */
     int alone;                   /* ANSWERED: it had to fetch what nothing had foreseen */

@@ -2,7 +2,9 @@
 #include "repeats.h"
 
 #include "object.h"
-#include "pages/keep.h"
+#include "policy.h"
+#include "schedule.h"
+#include "stream/stage.h"
 
 void xh_repeats_init(struct xh_repeats *r)
 {
@@ -10,33 +12,42 @@ void xh_repeats_init(struct xh_repeats *r)
     pthread_mutex_init(&r->lock, NULL);
 }
 
-/* Returns how much of |r| one of the last reads had. The lock is held. */
-static uint64_t had(const struct xh_repeats *l, struct xh_range r)
+/* Returns how much of |r| one of the last reads had. One that is not here, |alone|, is no repeat of a longer one: what
+ * was read whole and not kept may be read in an order of its own now. The lock is held. */
+static uint64_t had(const struct xh_repeats *l, struct xh_range r, int alone)
 {
     uint64_t most = 0;
     for (unsigned i = 0; i < XH_REPEATS_MOST; i++) {
+        if (alone && l->at[i].len > r.len)
+            continue;
         uint64_t from = xh_max64(r.off, l->at[i].off), to = xh_min64(r.off + r.len, l->at[i].off + l->at[i].len);
         most = to > from ? xh_max64(most, to - from) : most;
     }
     return most;
 }
 
+/* Of a scattered read, of which what lies between was not read, only the first piece is looked for. */
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_repeats *l = f->repeats;
-    struct xh_range r = xh_extents_in_a_row(s->ext, s->n);
-    if (r.len == 0)
-        return 0; /* scattered: what lies between was not read */
+    struct xh_range row = xh_extents_in_a_row(s->ext, s->n);
+    struct xh_range r = row.len ? row : (struct xh_range){s->ext->off, s->ext->len};
+    uint64_t bytes = xh_extents_bytes(s->ext, s->n);
     pthread_mutex_lock(&l->lock);
-    uint64_t again = had(l, r);
-    if (again < r.len)
+    uint64_t again = had(l, r, s->alone), left = l->left;
+    int reread = s->reread || again > r.len / 2, fresh = !reread && again == 0;
+    if (row.len && again < r.len)
         l->at[l->n++ % XH_REPEATS_MOST] = r;
+    if (reread)
+        l->left = xh_policy_stays_reread(bytes);
+    else if (fresh)
+        l->left -= xh_min64(left, bytes);
     pthread_mutex_unlock(&l->lock);
-    if (again > r.len / 2)
-        xh_keep_again(f, r.len);
-    if (again == 0)
-        xh_keep_fresh(f, r.len);
-    return again == r.len;
+    if (reread && (left || xh_stage_is_empty(f)))
+        xh_schedule_again(f, bytes);
+    if (fresh)
+        xh_schedule_fresh(f, bytes);
+    return row.len && again == row.len;
 }
 
 const struct xh_observer xh_repeats_observer = {"repeats", {[XH_KIND_RAW] = XH_ASKED}, saw};

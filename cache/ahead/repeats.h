@@ -19,6 +19,8 @@ struct xh_repeats {
     pthread_mutex_t lock; /* guards the rest; a leaf */
     struct xh_range at[XH_REPEATS_MOST]; /* a ring of the last reads; len 0: none yet */
     unsigned n;                          /* so many were noted */
+    uint64_t left; /* what is read again ends the streams, until so much was read that nobody had read; 0: it does not,
+                    * as one repeat shows no habit */
 };
 
 /* When the file is opened, and in a fork's child. */

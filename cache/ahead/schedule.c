@@ -12,6 +12,7 @@
 #include "pages/limits.h"
 #include "source/compressed.h"
 #include "source/unverified_head.h"
+#include "stream/share.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
 #include "watch/trace.h"
@@ -279,6 +280,24 @@ void xh_schedule_leave(struct xh_file *f)
     xh_stage_end(f);
     if (copy)
         xh_stage_end(copy);
+}
+
+void xh_schedule_again(struct xh_file *f, uint64_t bytes)
+{
+    struct xh_file *copy = xh_compressed_file(f);
+    xh_schedule_leave(f);
+    for (struct xh_file *g = f; g; g = g == f ? copy : NULL) {
+        xh_keep_again(g, bytes);
+        xh_stage_share(g);
+    }
+}
+
+void xh_schedule_fresh(struct xh_file *f, uint64_t bytes)
+{
+    struct xh_file *copy = xh_compressed_file(f);
+    xh_keep_fresh(f, bytes);
+    if (copy)
+        xh_keep_fresh(copy, bytes);
 }
 
 void xh_schedule_recall(struct xh_file *f)

@@ -66,6 +66,11 @@ int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window);
  * between. */
 void xh_schedule_leave(struct xh_file *f);
 
+/* |bytes| were read again, which need not have been fetched again: from now on what comes is kept, streams end, and
+ * what they brought goes to the shadow. fresh: |bytes| were read that nobody had read of late. */
+void xh_schedule_again(struct xh_file *f, uint64_t bytes);
+void xh_schedule_fresh(struct xh_file *f, uint64_t bytes);
+
 /* The reader has left the order in which things were proposed: takes back what was not asked for yet. */
 void xh_schedule_recall(struct xh_file *f);
 

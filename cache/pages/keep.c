@@ -56,8 +56,8 @@ int xh_keep_begin(struct xh_read_op *op, int shared, int told)
     uint64_t again = touch(op, &empty);
     if (keeps)
         return 1;
-    if (again > 2 * op->n && xh_policy_is_reread(empty, again)) /* its neighbours share the pages at either end */
-        xh_keep_again(f, op->bytes);
+    /* Its neighbours share the pages at either end of each extent. */
+    op->served.reread = again > 2 * op->n && xh_policy_is_reread(empty, again);
     return xh_policy_keeps_pages(op->bytes, empty, again);
 }
 

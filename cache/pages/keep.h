@@ -22,8 +22,8 @@ struct xh_keep {
  * fetches is to stay in the shadow. */
 int xh_keep_begin(struct xh_read_op *op, int shared, int told);
 
-/* |bytes| were read again, which need not have been fetched again; or |bytes| were read that nobody had read of late.
- * is_again: returns 1 while what streams by is kept for that. */
+/* |bytes| were read again, which need not have been fetched again: what streams by is kept from now on; or |bytes| were
+ * read that nobody had read of late. is_again: returns 1 while it is kept. */
 void xh_keep_again(struct xh_file *f, uint64_t bytes);
 void xh_keep_fresh(struct xh_file *f, uint64_t bytes);
 int xh_keep_is_again(const struct xh_file *f);

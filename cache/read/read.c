@@ -29,7 +29,7 @@ static const struct xh_source *const in_rounds[] = {
 static void tell(struct xh_file *f, enum xh_moment moment, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                  const struct xh_served *s, int led)
 {
-    const struct xh_seen seen = {.kind = kind, .ext = ext, .n = n, .led = led, .missed = s->missed,
+    const struct xh_seen seen = {.kind = kind, .ext = ext, .n = n, .led = led, .missed = s->missed, .reread = s->reread,
                                  .staged = s->ahead && !s->alone, .alone = s->alone > 0};
     if (n)
         xh_observers_tell(f, &seen, moment);

@@ -24,6 +24,7 @@ struct xh_served {
     int imaged;         /* 1: all of it was in a metadata image */
     int on_disk;        /* 1: it was in the disk cache, and not all of it in the shadow */
     int missed;         /* 1: not all of it was in the shadow */
+    int reread;         /* 1: most of what the shadow lacked had been read before */
     uint64_t ahead;     /* bytes that were fetched ahead, and are here or on their way */
     uint64_t elsewhere; /* bytes that another claim was fetching */
     uint64_t alone;     /* bytes that nothing had fetched ahead */

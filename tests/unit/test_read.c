@@ -1167,6 +1167,71 @@ Test(read, steps_that_were_none_cost_trust_also_where_a_run_is_read_between_them
     xh_cache_close(f);
 }
 
+static int is_reread(struct xh_file *f)
+{
+    struct xh_keeping k;
+    xh_keep_ahead(f, &k);
+    return k.is_reread;
+}
+
+/* 1 when a stream of |f| is not at its end. */
+static int streams(const struct xh_file *f)
+{
+    for (size_t i = 0; i < XH_STREAMS_MAX && f->stage->stream[i]; i++)
+        if (!f->stage->stream[i]->cut)
+            return 1;
+    return 0;
+}
+
+Test(read, streams_end_where_what_they_brought_is_read_again_and_again_but_not_for_one_repeat, .timeout = 50)
+{
+    struct xh_file *f = open_run_file("shadow=off,stream_bytes=1M");
+    read_in_order(f, 0, 1, 1);
+    read_in_order(f, 30, 31, 1);
+    hold(1);
+    xh_stage_stream(f, 60 * RUN_READ, 90 * RUN_READ, 1, 0);
+    cr_assert(streams(f));
+    read_held(f, XH_KIND_RAW, 30 * RUN_READ, RUN_READ);
+    cr_expect(streams(f), "one repeat");
+    cr_expect_not(is_reread(f), "what is kept would be fetched besides");
+    read_held(f, XH_KIND_RAW, 0, RUN_READ);
+    cr_expect_not(streams(f), "one more soon behind it");
+    cr_expect(is_reread(f));
+    hold(0);
+    drain();
+    xh_cache_close(f);
+}
+
+Test(read, scattered_reads_of_what_nobody_has_read_end_the_keeping_too, .timeout = 50)
+{
+    struct xh_err err = {0};
+    struct xh_file *f = open_run_file("shadow=off,stream_bytes=1M,readahead_bytes=0");
+    uint8_t *b = malloc(2 * RUN_READ);
+    read_in_order(f, 0, 2, 2);
+    cr_assert(is_reread(f));
+    for (uint64_t i = 0; i < 16; i++) {
+        struct xh_extent e[] = {{(10 + i) * RUN_READ, RUN_READ, b}, {(40 + i) * RUN_READ, RUN_READ, b + RUN_READ}};
+        cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, e, 2, &err), 0);
+        drain();
+    }
+    cr_expect_not(is_reread(f));
+    xh_cache_close(f);
+    free(b);
+}
+
+Test(read, what_was_read_whole_and_not_kept_is_read_ahead_when_it_is_read_in_pieces, .timeout = 50)
+{
+    struct xh_stats before, s;
+    struct xh_file *f = open_run_file("shadow=off,stream_bytes=0");
+    read_piece(f, XH_KIND_RAW, 0, 16 * RUN_READ);
+    xh_cache_stats(f, &before);
+    read_in_order(f, 0, 16, 1);
+    xh_cache_stats(f, &s);
+    cr_expect_leq(s.bytes_demand + s.bytes_bypass - before.bytes_demand - before.bytes_bypass, 4 * RUN_READ, "%llu",
+                  (unsigned long long)(s.bytes_demand + s.bytes_bypass - before.bytes_demand - before.bytes_bypass));
+    xh_cache_close(f);
+}
+
 #define STREAM_BYTES (32u << 20)
 #define PIECE (16u << 10) /* 40 of them are too few for a stream of their own */
 
@@ -1208,7 +1273,8 @@ Test(read, small_pieces_in_order_are_not_what_is_read_again, .timeout = 50)
         read_piece(f, XH_KIND_RAW, at, 10000);
     cr_assert_eq(atomic_load(&f->keep->again), 0);
     read_piece(f, XH_KIND_RAW, 110000, 10000);
-    cr_assert_gt(atomic_load(&f->keep->again), 0);
+    read_piece(f, XH_KIND_RAW, 120000, 10000);
+    cr_assert_gt(atomic_load(&f->keep->again), 0, "at the second one, whatever is ahead");
     xh_cache_close(f);
 }
 
