@@ -24,7 +24,7 @@ struct xh_seen {
     int reread;                  /* from ASKED on: it lacked mostly what had been read before */
     int missed;                  /* not all of it was there: in the shadow, or a metadata image */
     int staged;                  /* from ASKED on: the stage brings all that was not there */
-    int alone;                   /* ANSWERED: it had to fetch what nothing had foreseen */
+    int alone;                   /* from ASKED on: it had to fetch what nothing had foreseen */
 };
 
 struct xh_observer {

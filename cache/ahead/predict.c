@@ -76,7 +76,8 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
     p->step = step;
     enum xh_run_kind kind = p->kind != XH_RUN_NONE && turns ? XH_RUN_NONE : follows(p, r);
     if (kind == XH_RUN_NONE) {
-        p->ended = p->kind == XH_RUN_UP && p->bytes < SHORT_BYTES ? p->bytes : 0;
+        if (p->kind == XH_RUN_UP && p->bytes > p->last.len)
+            p->ended = p->bytes < SHORT_BYTES ? p->bytes : 0;
         if (p->bytes > p->last.len && p->kind != XH_RUN_NONE && xh_predict_is_young(p))
             p->doubt = p->doubt + DOUBT_STEP < DOUBT_MOST ? p->doubt + DOUBT_STEP : DOUBT_MOST;
         p->bytes = 0;

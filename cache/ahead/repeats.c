@@ -4,7 +4,6 @@
 #include "object.h"
 #include "policy.h"
 #include "schedule.h"
-#include "stream/stage.h"
 
 void xh_repeats_init(struct xh_repeats *r)
 {
@@ -35,18 +34,19 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     uint64_t bytes = xh_extents_bytes(s->ext, s->n);
     pthread_mutex_lock(&l->lock);
     uint64_t again = had(l, r, s->alone), left = l->left;
-    int reread = s->reread || again > r.len / 2, fresh = !reread && again == 0;
+    int reread = s->reread || again > r.len / 2;
+    uint64_t fresh = reread ? 0 : bytes - xh_min64(again, bytes);
     if (row.len && again < r.len)
         l->at[l->n++ % XH_REPEATS_MOST] = r;
     if (reread)
         l->left = xh_policy_stays_reread(bytes);
-    else if (fresh)
-        l->left -= xh_min64(left, bytes);
+    else
+        l->left -= xh_min64(left, fresh);
     pthread_mutex_unlock(&l->lock);
-    if (reread && (left || xh_stage_is_empty(f)))
+    if (reread && (left || xh_schedule_is_empty(f)))
         xh_schedule_again(f, bytes);
     if (fresh)
-        xh_schedule_fresh(f, bytes);
+        xh_schedule_fresh(f, fresh);
     return row.len && again == row.len;
 }
 

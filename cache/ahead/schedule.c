@@ -119,7 +119,7 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
     struct xh_keeping k;
     xh_keep_ahead(f, &k);
     uint64_t seen = r.off;
-    int follows = xh_stage_streams_to(f, r.off);
+    int follows = !xh_policy_keeps_all(&k) && xh_stage_streams_to(f, r.off);
     if (xh_unverified_stands(f)) /* the stage brings no proof of it: a reader would wait for that behind the stage */
         xh_schedule_head(f);
     /* While all connections bring what was dealt to them, a stream would begin over the few that are done. */
@@ -280,6 +280,12 @@ void xh_schedule_leave(struct xh_file *f)
     xh_stage_end(f);
     if (copy)
         xh_stage_end(copy);
+}
+
+int xh_schedule_is_empty(struct xh_file *f)
+{
+    struct xh_file *copy = xh_compressed_file(f);
+    return xh_stage_is_empty(f) && (!copy || xh_stage_is_empty(copy));
 }
 
 void xh_schedule_again(struct xh_file *f, uint64_t bytes)

@@ -66,6 +66,9 @@ int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window);
  * between. */
 void xh_schedule_leave(struct xh_file *f);
 
+/* 1 when no stage, of the file or of its copy, has anything, nor is to get it. */
+int xh_schedule_is_empty(struct xh_file *f);
+
 /* |bytes| were read again, which need not have been fetched again: from now on what comes is kept, streams end, and
  * what they brought goes to the shadow. fresh: |bytes| were read that nobody had read of late. */
 void xh_schedule_again(struct xh_file *f, uint64_t bytes);

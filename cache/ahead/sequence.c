@@ -45,6 +45,7 @@ static void find_step(const struct xh_run_read *run, struct xh_range r, struct x
                 continue;
             unsigned doubt = out->seq.doubt;
             *out = run[i];
+            out->back = 0;
             out->seq.step = r.off - l.off;
             out->seq.same = 1;
             out->seq.doubt = doubt;

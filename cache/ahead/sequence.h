@@ -25,7 +25,7 @@ struct xh_sequence {
         uint64_t back; /* |reads| when its reader last came back to it from another one like it; 0: never */
     } run[XH_RUNS_MOST]; /* the one that was read last comes first */
     uint64_t reads;
-    unsigned turns; /* to so many of them he came back lately */
+    unsigned turns; /* to so many of them he came back lately; 0 also where it was to one, and some reads ago */
 };
 
 /* When the file is opened, and in a fork's child. */

@@ -34,7 +34,7 @@ enum xh_net {
     XH_NET_EXITING,   /* the process is exiting */
     XH_NET_PROXY,     /* a proxy refused to connect: |proxy_status| */
     XH_NET_TURN,      /* not sent: another request finds out whether the proxy takes the login, or logs in; or a thread
-                       * looks for a token */
+                       * looks for a token, or seeks a redirect's new target */
     XH_NET_LOGIN,     /* not sent: another request has logged in, or tried: see struct xh_exchange, login */
     XH_NET_NEAR,      /* not sent: |foreign|, and all addresses of the server are link-local */
 };

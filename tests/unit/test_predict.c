@@ -333,6 +333,21 @@ Test(predict, samples_that_are_read_in_small_pieces_bring_no_more_than_twice_wha
     cr_assert_eq(p.window, 16 * 6 * MIB, "one that goes on for longer is no sample");
 }
 
+Test(predict, a_label_that_is_read_before_each_sample_lets_none_go_far_ahead)
+{
+    struct xh_predict_seq p = {0};
+    struct xh_range out[XH_PREDICT_RANGES], whole = {MIB, 800 * MIB};
+    for (uint64_t sample = 0; sample < 3; sample++) {
+        uint64_t at = whole.off + (1 + 7 * sample) * 32 * MIB;
+        xh_predict_seq(&p, (struct xh_range){900 * MIB + 800 * sample * sample, 8}, (struct xh_range){0, 0}, 128 * MIB,
+                       999 * MIB, out);
+        for (uint64_t read = 0; read < 2 * MIB; read += MIB / 16) {
+            xh_predict_seq(&p, (struct xh_range){at + read, MIB / 16}, whole, 128 * MIB, 999 * MIB, out);
+            cr_assert(sample == 0 || p.window <= 4 * MIB, "sample %d: %llu", (int)sample, (unsigned long long)p.window);
+        }
+    }
+}
+
 Test(predict, a_read_goes_on_with_a_run_or_does_not)
 {
     struct xh_predict_seq p = {0};

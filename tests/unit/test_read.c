@@ -1278,6 +1278,19 @@ Test(read, small_pieces_in_order_are_not_what_is_read_again, .timeout = 50)
     xh_cache_close(f);
 }
 
+Test(read, tiles_that_overlap_a_little_end_the_keeping_too, .timeout = 50)
+{
+    engine.object_bytes = CUT_BYTES;
+    struct xh_file *f = open_test("shadow=off,stream_bytes=0,readahead_bytes=1M");
+    for (int i = 0; i < 4; i++)
+        read_piece(f, XH_KIND_RAW, 100000, 300000);
+    cr_assert_gt(atomic_load(&f->keep->again), 0);
+    for (uint64_t at = 1000000; at < 24000000; at += 270000)
+        read_piece(f, XH_KIND_RAW, at, 300000);
+    cr_assert_eq(atomic_load(&f->keep->again), 0);
+    xh_cache_close(f);
+}
+
 /* What a stream has brought lies ahead of its reader, who comes to it, however small his reads are. */
 Test(read, what_a_stream_has_brought_waits_for_its_reader, .timeout = 50)
 {
