@@ -18,8 +18,8 @@ struct xh_keep {
 };
 
 /* |op| is about to fetch what it lacks: counts its bytes among those that stream by, and marks their pages as read.
- * |shared|: xh_file_shared, or what streams by is read again. |told|: what it reads may have been told, and come past the
- * shadow. Returns 1 when what it fetches is to stay in the shadow. */
+ * |shared|: xh_file_shared, or what streams by is read again. |told|: what it reads may have been told, and come past
+ * the shadow. Returns 1 when what it fetches is to stay in the shadow. */
 int xh_keep_begin(struct xh_read_op *op, int shared, int told);
 
 /* |bytes| were read again, which need not have been fetched again: what streams by is kept from now on; or |bytes| were
