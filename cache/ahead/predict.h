@@ -40,8 +40,7 @@ struct xh_predict_seq {
  * bytes ahead (0 switches guessing off), and at most twice what the run has read, sixteen times once that is 1 MiB and
  * more than one read (and, of small reads, twice what the run before it had, if that was short); less while runs keep
  * ending soon, down to nothing. A run that takes turns, whose |max_window| is less than two reads, asks for one whole
- * read ahead. Returns their
- * number. */
+ * read ahead. Returns their number. */
 size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole, uint64_t max_window,
                       uint64_t size, struct xh_range out[XH_PREDICT_RANGES]);
 

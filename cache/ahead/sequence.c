@@ -21,6 +21,8 @@ void xh_sequence_init(struct xh_sequence *s)
 #define EXCURSION_READS 4
 /* Of two that are read in turns, the second one comes back so many reads after the first at most. */
 #define BOTH_BACK_READS 2
+/* So many reads ago is lately: all runs that are told apart have had their turn twice by then. */
+#define LATELY_READS (2 * XH_RUNS_MOST)
 /* Runs are alike where one reads no more than so many times as much at a time as the other. What goes on in two places
  * that are fewer reads apart is one run, of several threads that are not quite in order. */
 #define ALIKE_TIMES 16
@@ -148,7 +150,7 @@ static unsigned in_turns(struct xh_file *f)
     unsigned n = 0, were = s->turns;
     int lately = 0;
     for (size_t i = 0; i < XH_RUNS_MOST; i++) {
-        n += (unsigned)came_back(s, &s->run[i], 2 * XH_RUNS_MOST);
+        n += (unsigned)came_back(s, &s->run[i], LATELY_READS);
         lately |= came_back(s, &s->run[i], BOTH_BACK_READS);
     }
     s->turns = n > 1 || lately ? n : 0;
@@ -165,7 +167,7 @@ static uint64_t bound(const struct xh_sequence *s, uint64_t at, uint64_t end)
 {
     for (size_t i = 1; i < XH_RUNS_MOST; i++) {
         const struct xh_predict_seq *p = &s->run[i].seq;
-        if (came_back(s, &s->run[i], 2 * XH_RUNS_MOST) && p->kind == XH_RUN_UP && p->first > at && p->first < end)
+        if (came_back(s, &s->run[i], LATELY_READS) && p->kind == XH_RUN_UP && p->first > at && p->first < end)
             end = p->first;
     }
     return end;
