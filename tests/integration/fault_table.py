@@ -51,7 +51,7 @@ KINDS = {
     "head": ("~0-8", lambda r: r["range"].startswith("bytes=0-")),
     "single": (f"~{8 * MIB}-{12 * MIB}", lambda r: "," not in r["range"]),
     "several": (f"~{8 * MIB}-{12 * MIB}", lambda r: "," in r["range"]),
-    "ahead": (f"~{5 * MIB // 2}-{4 * MIB}", lambda r: "," not in r["range"]),
+    "ahead": (f"~{5 * MIB // 2}-{8 * MIB}", lambda r: "," not in r["range"]),
     "stream": (f"~{22 * MIB}-{23 * MIB}", lambda r: length(r) == 8 * MIB),
     "hint": (f"~{8 * MIB}-{12 * MIB}", lambda r: "," in r["range"]),
     "endpoint": ("", lambda r: True),
