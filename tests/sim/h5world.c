@@ -323,10 +323,13 @@ void sim_h5_make(struct sim_world *w, const char *dir)
 
 /* ---- reading it */
 
+#define POOL_THREADS 4
+
 struct h5 {
     const struct sim_world *w;
     hid_t file;
     uint64_t dice;
+    uint64_t holds[POOL_THREADS], taken; /* the piece that each thread of a pool reads next; how many were given out */
     unsigned version, *versions; /* of the file's bytes so far, and of its sources'; 0: none */
     struct sim_result *out;
     uint8_t *buf;
@@ -396,16 +399,32 @@ static int read_set(struct h5 *h, unsigned i)
     return rc;
 }
 
-/* Returns the number of the |i|th of |n| pieces in that order; |n| or more: there are no more. */
-static uint64_t in_turn(enum sim_order order, uint64_t i, uint64_t n)
+/* Threads take the next of |n| pieces each, and one of them is the next to read. */
+static uint64_t of_pool(struct h5 *h, uint64_t i, uint64_t n)
+{
+    if (i == 0)
+        while (h->taken < POOL_THREADS)
+            h->holds[h->taken] = h->taken, h->taken++;
+    size_t k = dice(h, POOL_THREADS), tried = 0;
+    while (h->holds[k] >= n && tried++ < POOL_THREADS)
+        k = (k + 1) % POOL_THREADS;
+    uint64_t next = h->holds[k];
+    h->holds[k] = h->taken++;
+    return next;
+}
+
+/* Returns the number of the |i|th of |n| pieces in the world's order, asked for once each; |n| or more: there are no
+ * more. */
+static uint64_t in_turn(struct h5 *h, uint64_t i, uint64_t n)
 {
     static const uint64_t picked[] = {0, 3, 5};
-    switch (order) {
+    switch (h->w->order) {
     case SIM_ORDER_DOWN: return i < n ? n - 1 - i : n;
     case SIM_ORDER_STEPS: return 3 * i;
     case SIM_ORDER_PERIOD: return i / 3 * 10 + picked[i % 3];
     case SIM_ORDER_THEN: return i < n / 4 ? i : n / 4 + 2 * (i - n / 4);
     case SIM_ORDER_TWICE: return i / 2;
+    case SIM_ORDER_POOL: return of_pool(h, i, n);
     case SIM_ORDER_UP: break;
     }
     return i;
@@ -416,7 +435,7 @@ static int read_chunks(struct h5 *h)
     hid_t set = open_set(h, 0);
     int rc = set < 0 ? -1 : 0;
     uint64_t step = h->w->read_bytes / chunk_bytes ? h->w->read_bytes / chunk_bytes : 1;
-    for (uint64_t i = 0, c; rc == 0 && (c = in_turn(h->w->order, i, (places + step - 1) / step) * step) < places; i++) {
+    for (uint64_t i = 0, c; rc == 0 && (c = in_turn(h, i, (places + step - 1) / step) * step) < places; i++) {
         uint64_t n = places - c < step ? places - c : step, from = c * chunk_bytes;
         uint64_t end = from + n * chunk_bytes < h->w->set_bytes ? from + n * chunk_bytes : h->w->set_bytes;
         rc = read_piece(h, set, from, end - from);
@@ -437,8 +456,11 @@ static int read_contiguous(struct h5 *h)
     uint64_t len = h->w->read_bytes < h->w->set_bytes ? h->w->read_bytes : h->w->set_bytes;
     int in_order = h->w->h5 == SIM_H5_STREAM;
     uint64_t all = (h->w->set_bytes + len - 1) / len;
-    for (unsigned i = 0; rc == 0 && (in_order ? in_turn(h->w->order, i, all) < all : i < h->w->reads); i++) {
-        uint64_t from = in_order ? in_turn(h->w->order, i, all) * len : dice(h, h->w->set_bytes - len + 1);
+    for (unsigned i = 0; rc == 0; i++) {
+        uint64_t at = in_order ? in_turn(h, i, all) : 0;
+        if (in_order ? at >= all : i >= h->w->reads)
+            break;
+        uint64_t from = in_order ? at * len : dice(h, h->w->set_bytes - len + 1);
         uint64_t n = h->w->set_bytes - from < len ? h->w->set_bytes - from : len;
         rc = read_piece(h, set, from, n);
         if (rc == 0)
@@ -458,7 +480,7 @@ static int read_turns(struct h5 *h)
     uint64_t all = w->set_bytes / w->read_bytes;
     for (unsigned k = 0; rc == 0 && k < w->sets; k++)
         rc = (sets[k] = open_set(h, k)) < 0 ? -1 : 0;
-    for (uint64_t i = 0, at; rc == 0 && (at = in_turn(w->order, i, all)) < all; i++)
+    for (uint64_t i = 0, at; rc == 0 && (at = in_turn(h, i, all)) < all; i++)
         for (unsigned k = 0; rc == 0 && k < w->sets; k++) {
             rc = read_piece(h, sets[k], at * w->read_bytes, w->read_bytes);
             if (rc == 0)

@@ -547,6 +547,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
                : strstr(b->name, "-period") ? SIM_ORDER_PERIOD
                : strstr(b->name, "-then")   ? SIM_ORDER_THEN
                : strstr(b->name, "-twice")  ? SIM_ORDER_TWICE
+               : strstr(b->name, "-pool")   ? SIM_ORDER_POOL
                                             : SIM_ORDER_UP;
     if (b->piece_bytes)
         w->read_bytes = b->piece_bytes;
@@ -834,6 +835,7 @@ static void usage(void)
            "    than S seconds more are a failure\n"
            "sim --workload W1-down|W1-steps|W1-period|W1-then|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
            "sim --workload W1-twice …                  each piece is read twice, one read after the other\n"
+           "sim --workload W1-pool|W2-pool …           by four threads, each of which takes the next piece\n"
            "sim --workload W1-turns [--sources N] …    so many datasets in turns, a piece of each\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
            "sim --workload W1 … [--least R] [--within S]   less than R of the best plain client, or more than S\n"

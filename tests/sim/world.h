@@ -42,7 +42,7 @@ enum sim_h5 {
 };
 
 /* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second; TWICE: each twice,
- * one read after the other. */
+ * one read after the other; POOL: by four threads, each of which takes the next piece. */
 enum sim_order {
     SIM_ORDER_UP,
     SIM_ORDER_DOWN,
@@ -50,6 +50,7 @@ enum sim_order {
     SIM_ORDER_PERIOD,
     SIM_ORDER_THEN,
     SIM_ORDER_TWICE,
+    SIM_ORDER_POOL,
 };
 
 /* Another server that has the file. Its link has the rate |then| (bytes per ns) from |changes_ns| on; 0: it stays. */
