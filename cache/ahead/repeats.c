@@ -7,7 +7,7 @@
 
 void xh_repeats_init(struct xh_repeats *r)
 {
-    *r = (struct xh_repeats){0};
+    *r = (struct xh_repeats){.left = r->left}; /* the child keeps on, too */
     pthread_mutex_init(&r->lock, NULL);
 }
 
@@ -31,22 +31,19 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     struct xh_repeats *l = f->repeats;
     struct xh_range row = xh_extents_in_a_row(s->ext, s->n);
     struct xh_range r = row.len ? row : (struct xh_range){s->ext->off, s->ext->len};
-    uint64_t bytes = xh_extents_bytes(s->ext, s->n);
     pthread_mutex_lock(&l->lock);
-    uint64_t again = had(l, r, s->alone), left = l->left;
+    uint64_t bytes = xh_extents_bytes(s->ext, s->n), again = had(l, r, s->alone), left = l->left;
     int reread = s->reread || again > r.len / 2;
-    uint64_t fresh = reread ? 0 : bytes - xh_min64(again, bytes);
     if (row.len && again < r.len)
         l->at[l->n++ % XH_REPEATS_MOST] = r;
     if (reread)
-        l->left = xh_policy_stays_reread(bytes);
+        l->left = xh_max64(left, xh_policy_stays_reread(bytes));
     else
-        l->left -= xh_min64(left, fresh);
+        l->left -= xh_min64(left, bytes - xh_min64(again, bytes));
+    int over = l->left == 0;
     pthread_mutex_unlock(&l->lock);
-    if (reread && (left || xh_schedule_is_empty(f)))
-        xh_schedule_again(f, bytes);
-    if (fresh)
-        xh_schedule_fresh(f, fresh);
+    if (reread ? left || xh_schedule_is_empty(f) : over)
+        xh_schedule_again(f, reread);
     return row.len && again == row.len;
 }
 

@@ -19,11 +19,11 @@ struct xh_repeats {
     pthread_mutex_t lock; /* guards the rest; a leaf */
     struct xh_range at[XH_REPEATS_MOST]; /* a ring of the last reads; len 0: none yet */
     unsigned n;                          /* so many were noted */
-    uint64_t left; /* what is read again ends the streams, until so much was read that nobody had read; 0: it does not,
-                    * as one repeat shows no habit */
+    uint64_t left; /* until so much was read that nobody had read, what is read again ends the streams, and what is kept
+                    * because of it still is; 0: one repeat shows no habit */
 };
 
-/* When the file is opened, and in a fork's child. */
+/* When the file is opened, all zero, and in a fork's child. */
 void xh_repeats_init(struct xh_repeats *r);
 
 #endif

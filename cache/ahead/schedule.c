@@ -288,22 +288,16 @@ int xh_schedule_is_empty(struct xh_file *f)
     return xh_stage_is_empty(f) && (!copy || xh_stage_is_empty(copy));
 }
 
-void xh_schedule_again(struct xh_file *f, uint64_t bytes)
+void xh_schedule_again(struct xh_file *f, int is)
 {
     struct xh_file *copy = xh_compressed_file(f);
-    xh_schedule_leave(f);
+    if (is)
+        xh_schedule_leave(f);
     for (struct xh_file *g = f; g; g = g == f ? copy : NULL) {
-        xh_keep_again(g, bytes);
-        xh_stage_share(g);
+        xh_keep_again(g, is);
+        if (is)
+            xh_stage_share(g);
     }
-}
-
-void xh_schedule_fresh(struct xh_file *f, uint64_t bytes)
-{
-    struct xh_file *copy = xh_compressed_file(f);
-    xh_keep_fresh(f, bytes);
-    if (copy)
-        xh_keep_fresh(copy, bytes);
 }
 
 void xh_schedule_recall(struct xh_file *f)

@@ -69,10 +69,9 @@ void xh_schedule_leave(struct xh_file *f);
 /* 1 when no stage, of the file or of its copy, has anything, nor is to get it. */
 int xh_schedule_is_empty(struct xh_file *f);
 
-/* |bytes| were read again, which need not have been fetched again: from now on what comes is kept, streams end, and
- * what they brought goes to the shadow. fresh: |bytes| were read that nobody had read of late. */
-void xh_schedule_again(struct xh_file *f, uint64_t bytes);
-void xh_schedule_fresh(struct xh_file *f, uint64_t bytes);
+/* What is read |is| read again, though it may not have been fetched again: from now on what comes is kept, streams
+ * end, and what they brought goes to the shadow. 0: it is so no longer. */
+void xh_schedule_again(struct xh_file *f, int is);
 
 /* The reader has left the order in which things were proposed: takes back what was not asked for yet. */
 void xh_schedule_recall(struct xh_file *f);

@@ -24,22 +24,14 @@ static uint64_t touch(struct xh_read_op *op, uint64_t *empty)
     return again;
 }
 
-void xh_keep_again(struct xh_file *f, uint64_t bytes)
+void xh_keep_again(struct xh_file *f, int is)
 {
-    uint64_t was = atomic_load_explicit(&f->keep->again, memory_order_relaxed);
-    atomic_store_explicit(&f->keep->again, xh_max64(was, xh_policy_stays_reread(bytes)), memory_order_relaxed);
-}
-
-void xh_keep_fresh(struct xh_file *f, uint64_t bytes)
-{
-    uint64_t was = atomic_load_explicit(&f->keep->again, memory_order_relaxed);
-    if (was)
-        atomic_store_explicit(&f->keep->again, was > bytes ? was - bytes : 0, memory_order_relaxed);
+    atomic_store_explicit(&f->keep->again, is, memory_order_relaxed);
 }
 
 int xh_keep_is_again(const struct xh_file *f)
 {
-    return atomic_load_explicit(&f->keep->again, memory_order_relaxed) > 0;
+    return atomic_load_explicit(&f->keep->again, memory_order_relaxed);
 }
 
 int xh_keep_begin(struct xh_read_op *op, int shared, int told)

@@ -14,7 +14,7 @@ struct xh_announced;
 
 /* Of an open file; changed here alone. All zero at first. */
 struct xh_keep {
-    _Atomic uint64_t again; /* what streams by counts as read again, until so many fresh bytes were read; 0: not */
+    _Atomic int again; /* what streams by is read again */
 };
 
 /* |op| is about to fetch what it lacks: counts its bytes among those that stream by, and marks their pages as read.
@@ -22,10 +22,8 @@ struct xh_keep {
  * the shadow. Returns 1 when what it fetches is to stay in the shadow. */
 int xh_keep_begin(struct xh_read_op *op, int shared, int told);
 
-/* |bytes| were read again, which need not have been fetched again: what streams by is kept from now on; or |bytes| were
- * read that nobody had read of late. is_again: returns 1 while it is kept. */
-void xh_keep_again(struct xh_file *f, uint64_t bytes);
-void xh_keep_fresh(struct xh_file *f, uint64_t bytes);
+/* What streams by |is| read again from now on, and kept. is_again: returns 1 while it is. */
+void xh_keep_again(struct xh_file *f, int is);
 int xh_keep_is_again(const struct xh_file *f);
 
 /* Fills in what is known of the pages of |t|, which the program said that it will read. */

@@ -19,6 +19,7 @@
 #include "open/opening.h"
 #include "ahead/hints.h"
 #include "ahead/layouts.h"
+#include "ahead/repeats.h"
 #include "ahead/walk.h"
 #include "ahead/sequence.h"
 #include "ahead/schedule.h"
@@ -1513,7 +1514,8 @@ Test(read, hints_into_the_shadow_keep_to_the_room_as_well, .timeout = 50)
 {
     struct xh_range r[HINTS];
     struct xh_file *f = open_test("shadow=off,readahead_bytes=400000");
-    atomic_store(&f->keep->again, UINT64_MAX); /* as after a second reading */
+    f->repeats->left = UINT64_MAX;
+    xh_keep_again(f, 1); /* as after a second reading */
     make_hints(r, 4);
     cr_assert_eq(xh_cache_prefetch(f, XH_KIND_RAW, r, HINTS), HINTS);
     for (unsigned i = 0; i < HINTS; i++) {
