@@ -12,7 +12,6 @@
 #include "pages/limits.h"
 #include "source/compressed.h"
 #include "source/unverified_head.h"
-#include "stream/share.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
 #include "watch/trace.h"
@@ -293,11 +292,9 @@ void xh_schedule_again(struct xh_file *f, int is)
     struct xh_file *copy = xh_compressed_file(f);
     if (is)
         xh_schedule_leave(f);
-    for (struct xh_file *g = f; g; g = g == f ? copy : NULL) {
-        xh_keep_again(g, is);
-        if (is)
-            xh_stage_share(g);
-    }
+    xh_keep_again(f, is);
+    if (copy)
+        xh_keep_again(copy, is);
 }
 
 void xh_schedule_recall(struct xh_file *f)

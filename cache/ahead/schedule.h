@@ -69,8 +69,8 @@ void xh_schedule_leave(struct xh_file *f);
 /* 1 when no stage, of the file or of its copy, has anything, nor is to get it. */
 int xh_schedule_is_empty(struct xh_file *f);
 
-/* What is read |is| read again, though it may not have been fetched again: from now on what comes is kept, streams
- * end, and what they brought goes to the shadow. 0: it is so no longer. */
+/* What is read |is| read again, though it may not have been fetched again: streams end, and what comes is kept from
+ * now on. What they brought goes to the shadow at the next read that lacks something. 0: it is so no longer. */
 void xh_schedule_again(struct xh_file *f, int is);
 
 /* The reader has left the order in which things were proposed: takes back what was not asked for yet. */

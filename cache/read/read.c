@@ -44,7 +44,7 @@ static void decide(struct xh_read_op *op)
     int raw = op->kind == XH_KIND_RAW, shared = raw && xh_file_shared(f);
     op->defer_prefetch = raw && f->opened_jointly && xh_flow_own_streamed(f) == 0;
     int keeps = shared || (raw && xh_keep_is_again(f));
-    if (keeps) { /* what streams towards this process alone the others would fetch once more, or it itself */
+    if (keeps) { /* what came, or still comes, to this process alone the others would fetch once more, or it itself */
         xh_stage_end(f);
         xh_stage_share(f);
     }

@@ -1203,6 +1203,24 @@ Test(read, streams_end_where_what_they_brought_is_read_again_and_again_but_not_f
     xh_cache_close(f);
 }
 
+/* As parts of a stream that come after its end. */
+Test(read, what_the_stage_still_gets_while_data_is_read_again_is_fetched_once, .timeout = 50)
+{
+    struct xh_range late = {60 * RUN_READ, 4 * RUN_READ};
+    struct xh_stats before, s;
+    struct xh_file *f = open_run_file("shadow=off,stream_bytes=0");
+    read_in_order(f, 0, 1, 3);
+    cr_assert(is_reread(f));
+    cr_assert_eq(xh_stage_fetch(f, &late, 1, 0), 1);
+    drain();
+    xh_cache_stats(f, &before);
+    for (int i = 0; i < 2; i++)
+        read_in_order(f, 60, 64, 1);
+    xh_cache_stats(f, &s);
+    cr_expect_eq(s.bytes_demand + s.bytes_bypass, before.bytes_demand + before.bytes_bypass);
+    xh_cache_close(f);
+}
+
 Test(read, scattered_reads_of_what_nobody_has_read_end_the_keeping_too, .timeout = 50)
 {
     struct xh_err err = {0};
