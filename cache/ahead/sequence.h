@@ -5,27 +5,18 @@
 #include <pthread.h>
 
 #include "observer.h"
-#include "predict.h"
+#include "turns.h"
 
 extern const struct xh_observer xh_sequence_observer;
 
 struct xh_row;
-
-/* So many runs are told apart: a program reads several datasets in turns, or several threads each a part of one. */
-#define XH_RUNS_MOST 8
 
 /* Of an open file; changed by sequence.c alone. */
 struct xh_sequence {
     /* Guards the rest. Readers only try it: a missed note costs a guess. Held while what is expected is submitted, so
      * the locks of stage, shadow and origin are taken in it. No engine thread takes it. */
     pthread_mutex_t lock;
-    struct xh_run_read {
-        struct xh_predict_seq seq;
-        uint64_t at;   /* |reads| when it was read last */
-        uint64_t back; /* |reads| when its reader last came back to it from another one like it; 0: never */
-    } run[XH_RUNS_MOST]; /* the one that was read last comes first */
-    uint64_t reads;
-    unsigned turns; /* to so many of them he came back lately; 0 also where it was to one, and some reads ago */
+    struct xh_turns turns;
 };
 
 /* When the file is opened, and in a fork's child. */

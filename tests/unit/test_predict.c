@@ -1,9 +1,11 @@
-/* The predictors: guesses stay in the object, in the window, and are right for what is regular. */
+/* The predictors: guesses stay in the object, in the window, and are right for what is regular.
+ * Of several runs, a read goes on with the right one. */
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ahead/predict.h"
+#include "ahead/turns.h"
 
 #define MIB (1ull << 20)
 
@@ -380,5 +382,55 @@ Test(predict, one_slice_of_a_large_dataset_brings_little_behind_it)
         got += reads(&m, (struct xh_range){first[i].off + 8 * MIB, 8 * MIB}, 128 * MIB, 900 * MIB);
         cr_assert_geq(got, 100 * MIB, "the second read shows that it goes on");
         free(m.at);
+    }
+}
+
+/* ---- several runs in turns ------------------------------------------------------------------ */
+
+#define NEVER (-1)
+#define AT_MOST 12
+
+Test(turns, how_a_read_goes_on_and_what_becomes_of_streams)
+{
+    static const struct {
+        const char *what;
+        uint64_t at[AT_MOST]; /* the reads, of 1 MiB each, in MiB; 0: no more */
+        int leaves;           /* the first of them at which streams end */
+        /* After the last one. */
+        unsigned n, excursion;
+        enum xh_run_kind kind; /* of its run, of which the next three are */
+        uint64_t first, end;   /* in MiB */
+        unsigned doubt;
+    } cases[] = {
+        {"one run", {8, 9, 10, 11}, NEVER, 0, 0, XH_RUN_UP, 8, 900, 0},
+        {"the first of two came back", {8, 60, 9}, NEVER, 1, 0, XH_RUN_UP, 8, 900, 0},
+        {"both did: the first ends where the second began", {8, 60, 9, 61, 10}, 3, 2, 0, XH_RUN_UP, 8, 60, 0},
+        {"three in turns", {8, 60, 90, 9, 61, 91}, 4, 3, 0, XH_RUN_UP, 90, 900, 0},
+        {"threads that are not quite in order", {8, 10, 9, 11, 12}, NEVER, 0, 0, XH_RUN_UP, 10, 900, 0},
+        {"an excursion", {8, 9, 10, 60}, NEVER, 0, 1, XH_RUN_NONE, 60, 900, 3},
+        {"one of two reads", {8, 9, 10, 60, 61}, NEVER, 0, 1, XH_RUN_UP, 60, 900, 2},
+        {"what goes on for four is none", {8, 9, 10, 60, 61, 62, 63}, NEVER, 0, 0, XH_RUN_UP, 60, 900, 0},
+        {"back from it", {8, 9, 10, 60, 11}, NEVER, 1, 0, XH_RUN_UP, 8, 900, 2},
+        {"and on", {8, 9, 10, 60, 11, 12, 13}, NEVER, 0, 0, XH_RUN_UP, 8, 900, 0},
+        {"three equal steps", {8, 60, 11, 70, 14}, 4, 0, 0, XH_RUN_STRIDE, 11, 900, 0},
+        {"three beside a run", {100, 8, 101, 11, 102, 14}, 5, 1, 1, XH_RUN_STRIDE, 11, 100, 1},
+        {"steps that were none", {20, 40, 21, 43, 22, 46, 23, 70, 24, 75, 25, 80}, 5, 1, 1, XH_RUN_STRIDE, 75, 900, 4},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xh_turns s = {0};
+        struct xh_turns_due due;
+        int leaves = NEVER;
+        for (int k = 0; k < AT_MOST && cases[i].at[k]; k++) {
+            xh_turns_saw(&s, &(struct xh_turns_read){.r = {cases[i].at[k] * MIB, MIB}, .size = 900 * MIB,
+                                                     .window = 64 * MIB}, &due);
+            leaves = leaves == NEVER && due.leaves ? k : leaves;
+        }
+        const struct xh_predict_seq *p = &s.run[0].seq;
+        cr_expect_eq(leaves, cases[i].leaves, "%s: read %d", cases[i].what, leaves);
+        cr_expect_eq(s.n, cases[i].n, "%s: %u", cases[i].what, s.n);
+        cr_expect_eq(xh_turns_is_excursion(&s), cases[i].excursion, "%s", cases[i].what);
+        cr_expect_eq(p->kind, cases[i].kind, "%s: %d", cases[i].what, (int)p->kind);
+        cr_expect(p->first == cases[i].first * MIB && p->end == cases[i].end * MIB, "%s", cases[i].what);
+        cr_expect_eq(p->doubt, cases[i].doubt, "%s: %u", cases[i].what, p->doubt);
     }
 }

@@ -1119,14 +1119,14 @@ Test(read, small_reads_between_those_of_a_run_and_excursions_from_it_are_no_turn
     for (uint64_t i = 0; i < 24; i++) {
         read_in_order(f, i, i + 1, 1);
         read_piece(f, XH_KIND_RAW, (90u << 20) + 8 * i, 8);
-        cr_assert_leq(f->sequence->turns, 1);
+        cr_assert_leq(f->sequence->turns.n, 1);
     }
     for (uint64_t i = 24; i < 48; i++) {
         read_in_order(f, i, i + 1, 1);
         if (i % 8 == 0)
             read_piece(f, XH_KIND_RAW, (60 + i * i % 30) * RUN_READ, RUN_READ);
         if (i % 8 == 5)
-            cr_assert_eq(f->sequence->turns, 0, "it was one read");
+            cr_assert_eq(f->sequence->turns.n, 0, "it was one read");
     }
     xh_cache_close(f);
     f = open_run_file("shadow=off");
@@ -1134,7 +1134,7 @@ Test(read, small_reads_between_those_of_a_run_and_excursions_from_it_are_no_turn
         read_in_order(f, i, i + 1, 1);
         read_in_order(f, 50 + i, 51 + i, 1);
     }
-    cr_expect_eq(f->sequence->turns, 2, "these are");
+    cr_expect_eq(f->sequence->turns.n, 2, "these are");
     xh_cache_close(f);
 }
 
@@ -1163,8 +1163,8 @@ Test(read, steps_that_were_none_cost_trust_also_where_a_run_is_read_between_them
         read_in_order(f, i, i + 1, 1);
         read_piece(f, XH_KIND_RAW, at[i] * RUN_READ, RUN_READ);
     }
-    cr_expect_geq(f->sequence->run[0].seq.doubt, 4, "%u", f->sequence->run[0].seq.doubt);
-    cr_expect_lt(f->sequence->run[1].seq.doubt, f->sequence->run[0].seq.doubt, "the run is trusted");
+    cr_expect_geq(f->sequence->turns.run[0].seq.doubt, 4, "%u", f->sequence->turns.run[0].seq.doubt);
+    cr_expect_lt(f->sequence->turns.run[1].seq.doubt, f->sequence->turns.run[0].seq.doubt, "the run is trusted");
     xh_cache_close(f);
 }
 
@@ -1896,15 +1896,16 @@ Test(read, files_that_are_read_in_turns_share_how_far_each_looks_ahead, .timeout
     for (int row = 0; row < 20; row++)
         for (int i = 0; i < 4; i++)
             alone(f[i], 1000000 + 10000 * (uint64_t)row);
+    for (int i = 0; i < 4; i++) {
+        uint64_t window = f[i]->sequence->turns.run[0].seq.window;
+        cr_expect(window > 0 && window <= 100000, "%llu", (unsigned long long)window);
+    }
     for (int i = 0; i < 4; i++)
-        cr_expect(f[i]->sequence->run[0].seq.window > 0 && f[i]->sequence->run[0].seq.window <= 100000, "%llu",
-                  (unsigned long long)f[i]->sequence->run[0].seq.window);
-    for (int i = 0; i < 4; i++)
-        cr_expect_eq(f[i]->sequence->run[0].seq.takes_turns, 1);
+        cr_expect_eq(f[i]->sequence->turns.run[0].seq.takes_turns, 1);
     for (int row = 20; row < 100; row++)
         alone(f[2], 1000000 + 10000 * (uint64_t)row);
-    cr_expect_gt(f[2]->sequence->run[0].seq.window, 100000, "it is read alone now");
-    cr_expect_eq(f[2]->sequence->run[0].seq.takes_turns, 0);
+    cr_expect_gt(f[2]->sequence->turns.run[0].seq.window, 100000, "it is read alone now");
+    cr_expect_eq(f[2]->sequence->turns.run[0].seq.takes_turns, 0);
     for (int i = 0; i < 4; i++)
         xh_cache_close(f[i]);
 }
