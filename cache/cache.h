@@ -124,10 +124,10 @@ char *xh_cache_kept_as(const struct xh_file *f);
 int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n,
                   struct xh_err *err);
 
-/* Reads |n| extents when all of them are in the shadow, as a part of a read that is counted with its last part: that is
- * xh_cache_read's. Returns 1; or 0, and the buffers' contents are undefined: xh_cache_read brings them, or says what is
- * wrong. Does not block on the network. */
-int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n);
+/* Reads |n| extents of raw data when all of them are in the shadow, as a part of a read that is counted with its last
+ * part: that is xh_cache_read's. Returns 1; or 0, and the buffers' contents are undefined: xh_cache_read brings them,
+ * or says what is wrong. Does not block on the network. */
+int xh_cache_hit(struct xh_file *f, const struct xh_extent *ext, size_t n);
 
 /* Ranges of hints that may wait: 16 MiB of them. */
 #define XH_HINTS_MAX (1u << 20)

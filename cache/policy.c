@@ -44,7 +44,7 @@
 
 int xh_policy_keeps_all(const struct xh_keeping *k)
 {
-    return k->meta || k->shared || k->is_reread;
+    return k->meta || k->shared;
 }
 
 int xh_policy_keeps_read(const struct xh_keeping *k)

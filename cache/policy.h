@@ -2,8 +2,8 @@
  * fetched, whether a file is fetched whole, and which source serves a read.
  *
  * Pure: numbers in, a decision out. The callers collect the facts, and act. tests/unit/test_policy.c has a table of
- * cases for each decision. Two decisions have state of their own and stand elsewhere: how a run of reads goes on
- * (ahead/predict.h), and whether a compressed copy is faster than the original (source/judge.h). */
+ * cases for each decision. Two decisions have state of their own and stand elsewhere: how runs of reads go on
+ * (ahead/turns.h, ahead/predict.h), and whether a compressed copy is faster than the original (source/judge.h). */
 #ifndef XH_POLICY_H
 #define XH_POLICY_H
 
@@ -22,8 +22,7 @@
  * as others may be about to start. */
 struct xh_keeping {
     int meta;              /* metadata */
-    int shared;            /* other processes read the file, or are about to */
-    int is_reread;         /* what streams by was read before */
+    int shared;            /* other processes read the file, or are about to; or what streams by is read again */
     int told;              /* xh_policy_keeps_told */
     uint64_t streamed;     /* raw bytes before it that the shadow did not have */
     uint64_t stream_bytes; /* the option */

@@ -752,7 +752,7 @@ int xh_remote_readv(struct xh_remote *r, enum xh_edit_kind kind, const struct xh
 int xh_remote_hit(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_extent *p, size_t n)
 {
     return r->file && !r->pages && kind == XH_EDIT_RAW &&
-           !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) && xh_cache_hit(r->file, XH_KIND_RAW, p, n);
+           !atomic_load_explicit(&r->failed_until_ns, memory_order_relaxed) && xh_cache_hit(r->file, p, n);
 }
 
 void xh_remote_stats(struct xh_remote *r, struct xh_stats *out)

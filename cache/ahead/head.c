@@ -30,4 +30,4 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     return 0;
 }
 
-const struct xh_observer xh_head_observer = {"head", {[XH_KIND_META] = XH_ASKED}, saw};
+const struct xh_observer xh_head_observer = {{[XH_KIND_META] = XH_ASKED}, saw};

@@ -110,15 +110,11 @@ static int take_ahead(struct xh_hints *h, uint64_t a, uint64_t b)
  * what waits before that one. Returns 1 then. */
 static int go_past(struct xh_hints *h, const struct xh_extent *ext, size_t n)
 {
-    uint64_t lo = UINT64_MAX, hi = 0;
+    struct xh_range r = xh_extents_span(ext, n);
     size_t most = h->n < LOOK_MOST ? h->n : LOOK_MOST;
-    for (size_t i = 0; i < n; i++) {
-        lo = ext[i].off < lo ? ext[i].off : lo;
-        hi = ext[i].off + ext[i].len > hi ? ext[i].off + ext[i].len : hi;
-    }
     for (size_t i = 0; i < most && !h->filling; i++) {
         struct xh_hint *w = &h->wait[h->first + i];
-        if (w->off >= hi || w->off + w->len <= lo)
+        if (w->off >= r.off + r.len || w->off + w->len <= r.off)
             continue;
         forget_ahead(h);
         for (; w != &h->wait[h->first]; h->first++, h->n--, h->begun = 0)
@@ -276,4 +272,4 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     return hinted;
 }
 
-const struct xh_observer xh_hints_observer = {"hints", {[XH_KIND_RAW] = XH_ASKED}, saw};
+const struct xh_observer xh_hints_observer = {{[XH_KIND_RAW] = XH_ASKED}, saw};

@@ -204,5 +204,4 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     return 0;
 }
 
-const struct xh_observer xh_layouts_observer = {
-    "layouts", {[XH_KIND_RAW] = XH_ASKED, [XH_KIND_META] = XH_ANSWERED}, saw};
+const struct xh_observer xh_layouts_observer = {{[XH_KIND_RAW] = XH_ASKED, [XH_KIND_META] = XH_ANSWERED}, saw};

@@ -28,7 +28,6 @@ struct xh_seen {
 };
 
 struct xh_observer {
-    const char *name;
     enum xh_moment when[2]; /* it is told of reads of this xh_kind */
     /* Returns 1 when it knows what comes next: the observers behind it are not told. Never fails, does not block on the
      * network. Threads: any. */

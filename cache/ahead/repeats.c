@@ -47,4 +47,4 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     return row.len && again == row.len;
 }
 
-const struct xh_observer xh_repeats_observer = {"repeats", {[XH_KIND_RAW] = XH_ASKED}, saw};
+const struct xh_observer xh_repeats_observer = {{[XH_KIND_RAW] = XH_ASKED}, saw};

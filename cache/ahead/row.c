@@ -48,5 +48,5 @@ static int saw_led(struct xh_file *f, const struct xh_seen *s)
     return 0;
 }
 
-const struct xh_observer xh_row_observer = {"row", {[XH_KIND_RAW] = XH_ASKED}, saw_run};
-const struct xh_observer xh_beside_observer = {"beside", {[XH_KIND_RAW] = XH_ASKED}, saw_led};
+const struct xh_observer xh_row_observer = {{[XH_KIND_RAW] = XH_ASKED}, saw_run};
+const struct xh_observer xh_beside_observer = {{[XH_KIND_RAW] = XH_ASKED}, saw_led};

@@ -111,18 +111,10 @@ int xh_sequence_look(struct xh_file *f, struct xh_predict_seq *out)
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_turns_due due;
-    uint64_t lo = UINT64_MAX, hi = 0, bytes = 0;
-    for (size_t i = 0; i < s->n; i++) {
-        const struct xh_extent *e = &s->ext[i];
-        if (e->len == 0)
-            continue;
-        lo = e->off < lo ? e->off : lo;
-        hi = e->off + e->len > hi ? e->off + e->len : hi;
-        bytes += e->len;
-    }
-    if (bytes == 0 || hi - lo > 2 * bytes)
+    struct xh_range r = xh_extents_span(s->ext, s->n);
+    if (r.len == 0 || r.len > 2 * xh_extents_bytes(s->ext, s->n))
         return 0; /* scattered: not a sequence */
-    struct xh_range r = {lo, hi - lo}, whole = xh_layouts_dataset(f, r);
+    struct xh_range whole = xh_layouts_dataset(f, r);
     if (pthread_mutex_trylock(&f->sequence->lock))
         return 0;
     xh_turns_saw(&f->sequence->turns, &(struct xh_turns_read){.r = r, .whole = whole, .size = f->size,
@@ -142,4 +134,4 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     return 0;
 }
 
-const struct xh_observer xh_sequence_observer = {"sequence", {[XH_KIND_RAW] = XH_ASKED}, saw};
+const struct xh_observer xh_sequence_observer = {{[XH_KIND_RAW] = XH_ASKED}, saw};

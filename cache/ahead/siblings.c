@@ -337,4 +337,4 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     return 0;
 }
 
-const struct xh_observer xh_siblings_observer = {"siblings", {[XH_KIND_RAW] = XH_ASKED}, saw};
+const struct xh_observer xh_siblings_observer = {{[XH_KIND_RAW] = XH_ASKED}, saw};

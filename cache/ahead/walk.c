@@ -141,4 +141,4 @@ void xh_walk_arrived(struct xh_file *f)
     go_on(f);
 }
 
-const struct xh_observer xh_walk_observer = {"walk", {[XH_KIND_RAW] = XH_ANSWERED, [XH_KIND_META] = XH_ANSWERED}, saw};
+const struct xh_observer xh_walk_observer = {{[XH_KIND_RAW] = XH_ANSWERED, [XH_KIND_META] = XH_ANSWERED}, saw};

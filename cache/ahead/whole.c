@@ -42,9 +42,8 @@ static void come(struct xh_file *f, int opens)
  * other one comes first. What the stage brings was foreseen, and is not fetched once more. */
 static int saw_bulk(struct xh_file *f, const struct xh_seen *s)
 {
-    uint64_t bytes = xh_extents_bytes(s->ext, s->n), end = 0;
-    for (size_t i = 0; i < s->n; i++)
-        end = s->ext[i].off + s->ext[i].len > end ? s->ext[i].off + s->ext[i].len : end;
+    struct xh_range span = xh_extents_span(s->ext, s->n);
+    uint64_t bytes = xh_extents_bytes(s->ext, s->n), end = span.off + span.len;
     if (may_come(f) && !xh_policy_leaves_rest(bytes, f->size, xh_flow_has_family(f)) && !xh_stage_has(f, end - 1) &&
         xh_policy_comes_with_rest(bytes, end, f->size))
         come(f, 1);
@@ -61,5 +60,5 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     return 0;
 }
 
-const struct xh_observer xh_whole_bulk_observer = {"whole, bulk", {[XH_KIND_RAW] = XH_MISSED}, saw_bulk};
-const struct xh_observer xh_whole_observer = {"whole", {[XH_KIND_RAW] = XH_ASKED, [XH_KIND_META] = XH_ASKED}, saw};
+const struct xh_observer xh_whole_bulk_observer = {{[XH_KIND_RAW] = XH_MISSED}, saw_bulk};
+const struct xh_observer xh_whole_observer = {{[XH_KIND_RAW] = XH_ASKED, [XH_KIND_META] = XH_ASKED}, saw};

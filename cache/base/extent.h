@@ -70,6 +70,18 @@ static inline struct xh_range xh_extents_in_a_row(const struct xh_extent *ext, s
     return r;
 }
 
+/* Returns the range from the first to the last byte of |n| extents, those of len 0 aside; len 0: they have none. */
+static inline struct xh_range xh_extents_span(const struct xh_extent *ext, size_t n)
+{
+    uint64_t off = UINT64_MAX, end = 0;
+    for (size_t i = 0; i < n; i++)
+        if (ext[i].len) {
+            off = xh_min64(off, ext[i].off);
+            end = xh_max64(end, ext[i].off + ext[i].len);
+        }
+    return end ? (struct xh_range){off, end - off} : (struct xh_range){0, 0};
+}
+
 /* Length of |r|, not empty, in a Range header: "first-last" and a comma. */
 size_t xh_range_header_bytes(struct xh_range r);
 

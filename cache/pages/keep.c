@@ -66,8 +66,7 @@ void xh_keep_told(struct xh_file *f, struct xh_announced *t)
 
 void xh_keep_ahead(struct xh_file *f, struct xh_keeping *k)
 {
-    *k = (struct xh_keeping){.is_reread = xh_keep_is_again(f),
+    *k = (struct xh_keeping){.shared = xh_keep_is_again(f) || xh_file_shared(f), /* one system call less */
                              .streamed = xh_flow_streamed(f) + xh_flow_flying(f),
                              .stream_bytes = f->opt.stream_bytes};
-    k->shared = k->is_reread || xh_file_shared(f); /* one system call less */
 }

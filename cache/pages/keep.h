@@ -1,4 +1,4 @@
-/* What of a file stays in the shadow: collects the facts for policy.h's decisions, and remembers what streams by. */
+/* What of a file stays in the shadow: collects the facts for policy.h's decisions. */
 #ifndef XH_KEEP_H
 #define XH_KEEP_H
 
@@ -18,7 +18,7 @@ struct xh_keep {
 };
 
 /* |op| is about to fetch what it lacks: counts its bytes among those that stream by, and marks their pages as read.
- * |shared|: xh_file_shared, or what streams by is read again. |told|: what it reads may have been told, and come past
+ * |shared|: as in xh_keeping. |told|: what it reads may have been told, and come past
  * the shadow. Returns 1 when what it fetches is to stay in the shadow. */
 int xh_keep_begin(struct xh_read_op *op, int shared, int told);
 

@@ -167,7 +167,7 @@ static void look(struct xh_read_op *op)
 void xh_op_over(struct xh_read_op *op, int whole)
 {
     const struct xh_extent *e = op->asked;
-    struct xh_mark all = {.at = e->off, .end = e->off + e->len, .got = whole ? e->off + e->len : e->off, .seen = e->off,
+    struct xh_mark all = {.end = e->off + e->len, .got = whole ? e->off + e->len : e->off, .seen = e->off,
                           .come.page = xh_page_up(e->off)};
     struct xh_mark *m = op->nmarks ? op->marks : &all;
     for (size_t i = 0; op->held.n && i < (op->nmarks ? op->nmarks : 1); i++, m++) {

@@ -15,7 +15,7 @@ struct xh_prefetch;
 
 /* How far a part of a read has come that a stream brings straight into the reader's buffer. */
 struct xh_mark {
-    uint64_t at, end;     /* constant */
+    uint64_t end;         /* constant */
     _Atomic uint64_t got; /* release by the thread that brings it, acquire by the reader: the bytes before it are
                            * there */
     uint64_t seen;        /* the reader's own: before it the shadow has been seen to */

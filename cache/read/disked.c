@@ -29,4 +29,4 @@ static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
     return rc;
 }
 
-const struct xh_source xh_disk_source = {"disk", .peek = peek, .finish = finish};
+const struct xh_source xh_disk_source = {.peek = peek, .finish = finish};

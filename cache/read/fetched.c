@@ -47,7 +47,7 @@ static int serve_staged(struct xh_read_op *op, struct xh_err *err)
     return 0;
 }
 
-const struct xh_source xh_stream_source = {"stream", .serve = serve_staged};
+const struct xh_source xh_stream_source = {.serve = serve_staged};
 
 static int serve(struct xh_read_op *op, struct xh_err *err)
 {
@@ -57,4 +57,4 @@ static int serve(struct xh_read_op *op, struct xh_err *err)
 }
 
 /* In the end all that is on its way for the read is waited for, also what the stage promised. */
-const struct xh_source xh_origin_source = {"origin", .serve = serve, .finish = xh_op_wait};
+const struct xh_source xh_origin_source = {.serve = serve, .finish = xh_op_wait};

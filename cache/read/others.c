@@ -152,7 +152,7 @@ static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
     return rc;
 }
 
-const struct xh_source xh_others_source = {"other processes", .finish = finish};
+const struct xh_source xh_others_source = {.finish = finish};
 
 /* ---- what is left to another process */
 

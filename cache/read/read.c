@@ -278,7 +278,7 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
     return rc;
 }
 
-int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *ext, size_t n)
+int xh_cache_hit(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
     uint64_t bytes = 0;
     if (check_extents(f, ext, n, &bytes, XH_IGNORED))
@@ -290,7 +290,7 @@ int xh_cache_hit(struct xh_file *f, enum xh_kind kind, const struct xh_extent *e
     int hit = xh_shadow_readv(f->shadow, ext, n) == n;
     if (hit) {
         xh_count(&f->counters, extents, n);
-        count_hit(f, kind, ext, n, bytes);
+        count_hit(f, XH_KIND_RAW, ext, n, bytes);
     }
     xh_account_leave(f->account, XH_COPYING, entered);
     return hit;

@@ -96,4 +96,4 @@ static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
     return rc;
 }
 
-const struct xh_source xh_shadow_source = {"shadow", peek, serve, finish};
+const struct xh_source xh_shadow_source = {peek, serve, finish};

@@ -234,4 +234,4 @@ static int finish(struct xh_read_op *op, int rc, struct xh_err *err)
     return rc;
 }
 
-const struct xh_source xh_compressed_source = {"compressed copy", .serve = serve, .finish = finish};
+const struct xh_source xh_compressed_source = {.serve = serve, .finish = finish};

@@ -535,4 +535,4 @@ void xh_metadata_image_after_fork(struct xh_metadata_image *b)
     }
 }
 
-const struct xh_source xh_metadata_image_source = {"metadata image", .peek = peek};
+const struct xh_source xh_metadata_image_source = {.peek = peek};

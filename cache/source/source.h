@@ -14,7 +14,6 @@
 #include "pages/op.h"
 
 struct xh_source {
-    const char *name;
     /* Copies all |n| extents. Returns 1; or 0: not all are here, and the buffers' contents are undefined; or a negative
      * code. Never asks the origin; the metadata image alone waits, for what is coming to it already. */
     int (*peek)(struct xh_file *f, const struct xh_extent *ext, size_t n, struct xh_err *err);

@@ -121,4 +121,4 @@ int xh_unverified_prove(struct xh_file *f, struct xh_err *err)
     return rc == 0 && state_of(f) == XH_UNVERIFIED_WRONG ? changed(f, err) : rc;
 }
 
-const struct xh_source xh_unverified_source = {"unverified head", .peek = peek};
+const struct xh_source xh_unverified_source = {.peek = peek};

@@ -102,7 +102,7 @@ struct xh_prefetch {
 /* Index of the first parcel that ends after |off|. */
 size_t xh_segment_at(const struct xh_stage *s, uint64_t off);
 
-/* What |p| counts for in s->bytes. */
+/* What |p| counts for in s->place.bytes. */
 uint64_t xh_segment_weight(const struct xh_segment *p);
 
 /* 1 when the stream of |p| has so much to bring before a read at |off| that the read had better be

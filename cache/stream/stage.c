@@ -59,11 +59,9 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, int
 {
     struct xh_stage *s = f->stage;
     struct xh_range_list want = {0};
-    uint64_t bytes = 0, all = 0, most = f->opt.readahead_bytes;
+    uint64_t bytes = 0, most = f->opt.readahead_bytes;
     size_t i = 0;
-    for (size_t k = 0; k < n; k++)
-        all += r[k].len;
-    xh_room_make(&s->place, all, most);
+    xh_room_make(&s->place, xh_ranges_bytes(r, n), most);
     pthread_mutex_lock(&s->lock);
     for (; i < n; i++) {
         struct xh_range whole = xh_segment_whole(f, r[i]);
@@ -72,10 +70,8 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, int
         if (!xh_room_reserve(&s->place, whole.len, most))
             break;
         size_t before = want.n;
-        uint64_t lacks = 0;
         int known = xh_segment_missing(f, whole, &want);
-        for (size_t k = before; k < want.n; k++)
-            lacks += want.at[k].len;
+        uint64_t lacks = want.n > before ? xh_ranges_bytes(&want.at[before], want.n - before) : 0;
         bytes += lacks;
         xh_room_release(&s->place, whole.len - lacks);
         if (!known)

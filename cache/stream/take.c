@@ -44,8 +44,7 @@ static struct xh_mark *mark(struct xh_read_op *op, uint64_t at, uint64_t got, ui
 {
     struct xh_mark *m = op->marks ? &op->marks[op->nmarks++] : NULL;
     if (m)
-        *m = (struct xh_mark){.at = at, .end = end, .got = got, .seen = at,
-                              .come.page = xh_page_up(at)};
+        *m = (struct xh_mark){.end = end, .got = got, .seen = at, .come.page = xh_page_up(at)};
     return m;
 }
 

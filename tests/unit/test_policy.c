@@ -18,7 +18,6 @@ Test(policy, a_read_is_kept_until_a_stream_has_begun)
         {"what others read", {.shared = 1, .streamed = 64 * MIB, .stream_bytes = MIB}, 1},
         {"the beginning", {.streamed = MIB - 1, .stream_bytes = MIB}, 1},
         {"a stream", {.streamed = MIB, .stream_bytes = MIB}, 0},
-        {"a stream that was read before: its pages tell", {.is_reread = 1, .streamed = MIB, .stream_bytes = MIB}, 0},
         {"nothing, where the option is 0", {.streamed = 0, .stream_bytes = 0}, 0},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
@@ -106,7 +105,6 @@ Test(policy, what_is_fetched_ahead_is_kept_up_to_the_first_stream_bytes)
         {{.streamed = 1, .stream_bytes = 2 * MIB}, 1},
         {{.streamed = 8 * MIB, .stream_bytes = 2 * MIB}, 0},
         {{.streamed = 8 * MIB, .stream_bytes = 2 * MIB, .shared = 1}, 3},
-        {{.streamed = 8 * MIB, .stream_bytes = 2 * MIB, .is_reread = 1}, 3},
         {{.meta = 1}, 3},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
@@ -194,11 +192,9 @@ Test(policy, short_pieces_that_were_told_of_come_to_the_byte_once)
 Test(policy, a_stream_begins_where_it_is_long_and_not_kept)
 {
     const struct xh_keeping once = {.stream_bytes = 32 * MIB}, others = {.stream_bytes = 32 * MIB, .shared = 1};
-    const struct xh_keeping again = {.stream_bytes = 32 * MIB, .is_reread = 1};
     cr_assert(xh_policy_streams(&once, 64 * MIB + 2));
     cr_assert_not(xh_policy_streams(&once, 64 * MIB), "nearly all of it would be kept anyway");
     cr_assert_not(xh_policy_streams(&others, 640 * MIB));
-    cr_assert_not(xh_policy_streams(&again, 640 * MIB));
     cr_assert_eq(xh_policy_stream_end(16 * MIB - 1, 99), 0);
     cr_assert_eq(xh_policy_stream_end(16 * MIB, 99), 99);
 }

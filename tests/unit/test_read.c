@@ -553,7 +553,7 @@ Test(read, strides_that_are_there_are_hits_and_do_not_count_as_a_stream)
     }
     cr_expect_eq(atomic_load(&f->whole->misses), misses, "the observers hear of no miss: no read was begun");
     memset(b, 0, 4 * n);
-    cr_expect(xh_cache_hit(f, XH_KIND_RAW, e, n), "the driver is served at once");
+    cr_expect(xh_cache_hit(f, e, n), "the driver is served at once");
     cr_expect_eq(b[4 * n - 1], byte_at(e[n - 1].off + 3));
     xh_cache_stats(f, &s);
     cr_expect_eq(s.bytes_hit - before.bytes_hit, 11 * 4 * n);
@@ -1168,13 +1168,6 @@ Test(read, steps_that_were_none_cost_trust_also_where_a_run_is_read_between_them
     xh_cache_close(f);
 }
 
-static int is_reread(struct xh_file *f)
-{
-    struct xh_keeping k;
-    xh_keep_ahead(f, &k);
-    return k.is_reread;
-}
-
 /* 1 when a stream of |f| is not at its end. */
 static int streams(const struct xh_file *f)
 {
@@ -1194,10 +1187,10 @@ Test(read, streams_end_where_what_they_brought_is_read_again_and_again_but_not_f
     cr_assert(streams(f));
     read_held(f, XH_KIND_RAW, 30 * RUN_READ, RUN_READ);
     cr_expect(streams(f), "one repeat");
-    cr_expect_not(is_reread(f), "what is kept would be fetched besides");
+    cr_expect_not(xh_keep_is_again(f), "what is kept would be fetched besides");
     read_held(f, XH_KIND_RAW, 0, RUN_READ);
     cr_expect_not(streams(f), "one more soon behind it");
-    cr_expect(is_reread(f));
+    cr_expect(xh_keep_is_again(f));
     hold(0);
     drain();
     xh_cache_close(f);
@@ -1210,7 +1203,7 @@ Test(read, what_the_stage_still_gets_while_data_is_read_again_is_fetched_once, .
     struct xh_stats before, s;
     struct xh_file *f = open_run_file("shadow=off,stream_bytes=0");
     read_in_order(f, 0, 1, 3);
-    cr_assert(is_reread(f));
+    cr_assert(xh_keep_is_again(f));
     cr_assert_eq(xh_stage_fetch(f, &late, 1, 0), 1);
     drain();
     xh_cache_stats(f, &before);
@@ -1227,13 +1220,13 @@ Test(read, scattered_reads_of_what_nobody_has_read_end_the_keeping_too, .timeout
     struct xh_file *f = open_run_file("shadow=off,stream_bytes=1M,readahead_bytes=0");
     uint8_t *b = malloc(2 * RUN_READ);
     read_in_order(f, 0, 2, 2);
-    cr_assert(is_reread(f));
+    cr_assert(xh_keep_is_again(f));
     for (uint64_t i = 0; i < 16; i++) {
         struct xh_extent e[] = {{(10 + i) * RUN_READ, RUN_READ, b}, {(40 + i) * RUN_READ, RUN_READ, b + RUN_READ}};
         cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, e, 2, &err), 0);
         drain();
     }
-    cr_expect_not(is_reread(f));
+    cr_expect_not(xh_keep_is_again(f));
     xh_cache_close(f);
     free(b);
 }

@@ -545,7 +545,7 @@ struct xh_chunkindex_plain xh_chunkindex_plain(const struct xh_chunkindex *ci)
 
 struct xh_chunkindex_held xh_chunkindex_held(const struct xh_chunkindex *ci)
 {
-    return (struct xh_chunkindex_held){ci->map.bytes, ci->nindexes, ci->map.nchunks};
+    return (struct xh_chunkindex_held){ci->map.bytes, ci->map.nchunks};
 }
 
 int xh_chunkindex_find(const struct xh_chunkindex *ci, uint64_t addr, uint64_t *size, uint64_t *rank)

@@ -89,9 +89,9 @@ struct xh_chunkindex_plain {
 };
 struct xh_chunkindex_plain xh_chunkindex_plain(const struct xh_chunkindex *ci);
 
-/* Memory held: bytes, indexes, chunks with an address. For tests. */
+/* Memory held: bytes, chunks with an address. For tests. */
 struct xh_chunkindex_held {
-    size_t bytes, indexes, chunks;
+    size_t bytes, chunks;
 };
 struct xh_chunkindex_held xh_chunkindex_held(const struct xh_chunkindex *ci);
 
