@@ -215,6 +215,15 @@ void xh_fetch_recall(struct xh_file *f)
         xh_trace(XH_T_READ, "recall", "fetches=%u", n);
 }
 
+void xh_fetch_cut(struct xh_file *f, uint64_t off)
+{
+    pthread_mutex_lock(&f->flights->lock); /* so that none ends meanwhile */
+    for (struct xh_fetch *fe = f->flights->first; fe; fe = fe->next)
+        if (!fe->op && !fe->meta && fe->t.ranges[0].off >= off)
+            xh_replicas_cancel(f->origin, &fe->t);
+    pthread_mutex_unlock(&f->flights->lock);
+}
+
 void xh_fetch_interrupt(struct xh_read_op *op)
 {
     struct xh_file *f = op->f;

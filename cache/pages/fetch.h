@@ -69,4 +69,8 @@ uint64_t xh_fetch_promote(struct xh_file *f, uint64_t page);
 /* The reader has left the order in which raw data was fetched ahead: takes back what was not asked for yet. */
 void xh_fetch_recall(struct xh_file *f);
 
+/* What lies behind |off| comes another way from now on: ends what was asked for there ahead. A reader that waits for it
+ * asks again. */
+void xh_fetch_cut(struct xh_file *f, uint64_t off);
+
 #endif

@@ -15,6 +15,7 @@
 #include "base/env.h"
 #include "base/now.h"
 #include "base/thread.h"
+#include "pages/fetch.h"
 #include "stream/stage.h"
 #include "stream/stream.h"
 #include "watch/trace.h"
@@ -165,14 +166,18 @@ int xh_compressed_used(struct xh_compressed *b)
 }
 
 /* Lets the copy's streams run from now on, or again the original's. The original's end some round trips later, and
- * bring what is wanted until then. */
-static void change_over(struct xh_compressed *b, struct xh_file *f, int used, double link_rate, uint64_t rtt_ns)
+ * bring what is wanted until then, and so does what else was fetched ahead. Their reader has come to |end|. */
+static void change_over(struct xh_compressed *b, struct xh_file *f, uint64_t end, double link_rate, uint64_t rtt_ns)
 {
+    int used = xh_compressed_used(b);
+    uint64_t ramp = (uint64_t)(link_rate * (double)(RAMP_ROUND_TRIPS * rtt_ns));
     xh_stage_tell(used ? b->file : f, (uint64_t)(link_rate * 1e9));
-    if (used)
-        xh_stage_cut(f, (uint64_t)(link_rate * (double)(RAMP_ROUND_TRIPS * rtt_ns)));
-    else
+    if (used) {
+        xh_stage_cut(f, ramp);
+        xh_fetch_cut(f, end + ramp);
+    } else {
         xh_stage_end(b->file);
+    }
     f->above->again(f);
 }
 
@@ -221,6 +226,7 @@ void xh_compressed_note(struct xh_read_op *op, int over)
     struct xh_judged now = {.now_ns = now_ns, .got_bytes = b->got_bytes, .waited_ns = b->waited_ns,
                             .body_bytes = atomic_load_explicit(&f->counters.bytes_body, memory_order_relaxed),
                             .wire_bytes = fetched(f) + (b->state == THERE ? fetched(b->file) : 0)};
+    uint64_t end = op->nasked ? op->asked[op->nasked - 1].off + op->asked[op->nasked - 1].len : 0;
     int was = atomic_load_explicit(&b->used, memory_order_relaxed);
     xh_judge_weigh(&b->judge, &now, info.rtt_ns);
     int looks = (op->bytes >= XH_BULK_BYTES || b->got_bytes >= MANY_BYTES) && !f->above->is_whole(f) &&
@@ -233,7 +239,7 @@ void xh_compressed_note(struct xh_read_op *op, int over)
     if (looks)
         start_look(b);
     if (was != is)
-        change_over(b, f, is, link_rate, info.rtt_ns);
+        change_over(b, f, end, link_rate, info.rtt_ns);
 }
 
 /* ---- life --------------------------------------------------------------------------------------- */
