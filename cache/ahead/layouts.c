@@ -171,9 +171,10 @@ static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
      * the neighbour is at can be seen. */
     int first = f->opened_jointly && !xh_file_shared(f) &&
                 !xh_chunkindex_begun(chunks, (struct xh_range){ext->off, ext->len});
-    for (size_t i = 0; i < n; i++)
-        if (xh_chunkindex_raw(chunks, (struct xh_range){ext[i].off, ext[i].len}))
-            end = ext[i].off + ext[i].len;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t to = xh_chunkindex_raw(chunks, (struct xh_range){ext[i].off, ext[i].len});
+        end = to ? to : end;
+    }
     int strayed = xh_chunkindex_strayed(chunks);
     pthread_mutex_unlock(&f->layouts->lock);
     if (end == 0 || first)

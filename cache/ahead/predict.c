@@ -45,19 +45,39 @@ static int begins(struct xh_range whole, struct xh_range r)
 /* A request of so much is worth its round trip. */
 #define REFILL_BYTES (4u << 20)
 
-/* How |r| follows p->last. */
+/* How often in a row the distance was that of |r|. */
+static unsigned same_with(const struct xh_predict_seq *p, struct xh_range r)
+{
+    if (!p->last.len || !similar(p->last.len, r.len))
+        return 0;
+    return p->same && r.off - p->last.off == p->step ? p->same + (p->same < 2) : 1;
+}
+
+/* 1 when |r| is read before pieces that other threads of the same reader have taken: |r| was asked for ahead, and no
+ * more is passed by than was read. */
+static int is_early(const struct xh_predict_seq *p, struct xh_range r)
+{
+    uint64_t end = p->last.off + p->last.len;
+    return p->kind == XH_RUN_UP && p->bytes > p->last.len && r.off > end && r.off + r.len <= p->ahead &&
+           r.off - end <= p->bytes && (r.off - end) / XH_HOLES_MOST < r.len && similar(p->last.len, r.len) &&
+           p->holes.n < XH_HOLES_MOST;
+}
+
+/* How |r|, which lies in no hole, follows p->last. */
 static enum xh_run_kind follows(const struct xh_predict_seq *p, struct xh_range r)
 {
     const struct xh_range l = p->last;
+    if (p->kind != XH_RUN_NONE && is_up(r.off - l.off) != is_up(p->step))
+        return XH_RUN_NONE;
     uint64_t end = r.off + r.len, last_end = l.off + l.len;
     uint64_t slack = xh_min64(SLACK_BYTES, xh_min64(l.len, r.len));
     int up = r.off > l.off && end > last_end, down = r.off < l.off && end < last_end;
     uint64_t gap = up && r.off > last_end ? r.off - last_end : down && l.off > end ? l.off - end : 0;
     if (l.len == 0)
         return r.len >= SURE_BYTES || (p->kind == XH_RUN_UP && r.off == p->first) ? XH_RUN_UP : XH_RUN_NONE;
-    if (p->same >= 2 && (down || (gap > 0 && r.off - l.off >= r.len)))
+    if (same_with(p, r) >= 2 && p->amiss <= 1 && (down || (gap > 0 && r.off - l.off >= r.len)))
         return XH_RUN_STRIDE;
-    return up && gap <= slack ? XH_RUN_UP : XH_RUN_NONE;
+    return (up && gap <= slack) || is_early(p, r) ? XH_RUN_UP : XH_RUN_NONE;
 }
 
 int xh_predict_is_young(const struct xh_predict_seq *p)
@@ -68,13 +88,20 @@ int xh_predict_is_young(const struct xh_predict_seq *p)
 /* Takes note of |r|: its distance, the run that it continues or begins, what that is worth. */
 static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole)
 {
-    uint64_t step = r.off - p->last.off;
-    int turns = is_up(step) != is_up(p->step);
-    int steady = p->last.len && similar(p->last.len, r.len);
+    unsigned late = xh_holes_find(&p->holes, r);
+    if (late < XH_HOLES_MOST) {
+        xh_holes_fill(&p->holes, late, r, r.len / 2); /* the headers of chunks are no holes */
+        p->amiss = XH_HOLES_MOST;
+        p->doubt -= p->doubt > 0;
+        p->bytes += r.len;
+        return;
+    }
+    enum xh_run_kind kind = follows(p, r);
+    uint64_t end = p->last.off + p->last.len;
     int elsewhere = p->last.len == 0 && r.off < p->first; /* the run that was expected is not this one */
-    p->same = !steady ? 0 : p->same && step == p->step ? p->same + (p->same < 2) : 1;
-    p->step = step;
-    enum xh_run_kind kind = p->kind != XH_RUN_NONE && turns ? XH_RUN_NONE : follows(p, r);
+    p->same = same_with(p, r);
+    p->step = r.off - p->last.off;
+    p->amiss -= p->amiss > 0;
     if (kind == XH_RUN_NONE) {
         if (p->kind == XH_RUN_UP && p->bytes > p->last.len)
             p->ended = p->bytes < SHORT_BYTES ? p->bytes : 0;
@@ -82,11 +109,15 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
             p->doubt = p->doubt + DOUBT_STEP < DOUBT_MOST ? p->doubt + DOUBT_STEP : DOUBT_MOST;
         p->bytes = 0;
     } else {
+        if (kind == XH_RUN_UP && p->last.len && r.off > end && r.off - end >= r.len / 2)
+            xh_holes_add(&p->holes, (struct xh_range){end, r.off - end});
         p->doubt -= p->doubt > 0;
         if (p->kind == XH_RUN_NONE)
             p->bytes = p->last.len;
     }
     p->bytes = r.len > UINT64_MAX / 8 - p->bytes ? UINT64_MAX / 8 : p->bytes + r.len;
+    if (kind != XH_RUN_UP)
+        p->holes.n = p->amiss = 0;
     if (kind == XH_RUN_STRIDE)
         p->ahead = p->kind == kind && p->ahead ? p->ahead - 1 : 0;
     else
@@ -139,14 +170,20 @@ static size_t ahead_by_steps(struct xh_predict_seq *p, uint64_t window, uint64_t
 
 enum xh_run_kind xh_predict_goes_on(const struct xh_predict_seq *p, struct xh_range r)
 {
-    struct xh_predict_seq then = *p;
-    note(&then, r, (struct xh_range){0, 0});
-    return then.kind;
+    return xh_holes_find(&p->holes, r) < XH_HOLES_MOST ? XH_RUN_UP : follows(p, r);
 }
 
 int xh_predict_is_met(const struct xh_predict_seq *p, struct xh_range r)
 {
-    return r.off == p->last.off + (p->kind == XH_RUN_STRIDE ? p->step : p->last.len);
+    return r.off == p->last.off + (p->kind == XH_RUN_STRIDE ? p->step : p->last.len) ||
+           xh_holes_find(&p->holes, r) < XH_HOLES_MOST;
+}
+
+void xh_predict_join(struct xh_predict_seq *p, const struct xh_cover *c, struct xh_range r)
+{
+    *p = (struct xh_predict_seq){.kind = XH_RUN_UP, .last = {c->to - r.len, r.len}, .step = r.len, .first = c->from,
+                                 .bytes = c->bytes - r.len, .ahead = c->to, .doubt = p->doubt, .holes = c->holes};
+    xh_holes_add(&p->holes, r);
 }
 
 void xh_predict_expect(struct xh_predict_seq *p, uint64_t off, uint64_t bytes)

@@ -1,15 +1,15 @@
 /* Prediction: what will be wanted next. Pure: no I/O, no clock, no locks of its own.
  *
  * Reads of raw data that go on where the last one ended, or that keep the same distance, upwards or downwards, are a
- * run. It is fetched ahead in a window that follows what the run has read. All are guesses: wrong ones cost bytes,
- * never correctness. */
+ * run; so are those of several threads that take the next piece each, and are not quite in order. It is fetched ahead
+ * in a window that follows what the run has read. All are guesses: wrong ones cost bytes, never correctness. */
 #ifndef XH_PREDICT_H
 #define XH_PREDICT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/extent.h"
+#include "base/holes.h"
 
 #define XH_PREDICT_RANGES 64 /* most that one read proposes */
 
@@ -29,6 +29,8 @@ struct xh_predict_seq {
     uint64_t window;      /* how far ahead the last read let it look */
     uint64_t end;         /* nothing beyond is expected */
     int takes_turns;      /* the caller's: it is one of several runs that are read in turns */
+    struct xh_holes holes; /* UP: what was passed by */
+    unsigned amiss;       /* for so many reads more it counts as read by several threads, which keep no distance */
     unsigned doubt;       /* grows with runs that ended, shrinks with reads that were foreseen */
 };
 
@@ -50,8 +52,11 @@ enum xh_run_kind xh_predict_goes_on(const struct xh_predict_seq *p, struct xh_ra
 /* Returns 1 when it has not gone on for long enough to be trusted, or at all: if it ends now, that costs trust. */
 int xh_predict_is_young(const struct xh_predict_seq *p);
 
-/* Returns 1 when it is just where the run of |p| was to go on. */
+/* Returns 1 when it is just where the run of |p| was to go on, or what that has passed by. */
 int xh_predict_is_met(const struct xh_predict_seq *p, struct xh_range r);
+
+/* |p| becomes the run of the threads that have read |c|, |r| as the last of it: that is to be noted next. */
+void xh_predict_join(struct xh_predict_seq *p, const struct xh_cover *c, struct xh_range r);
 
 /* A run that has read |bytes| elsewhere is expected to go on at |off|, where |p| has seen no read yet. */
 void xh_predict_expect(struct xh_predict_seq *p, uint64_t off, uint64_t bytes);

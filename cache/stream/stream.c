@@ -575,6 +575,21 @@ static void relieve_last(struct xh_file *f)
         relieve(f, slow, cut, 1);
 }
 
+/* Drops what is left of parcels that have come, and of which a part was read some time ago, on the way to where the
+ * reader is: small gaps between pieces that were read out of order. */
+static void leave_passed(struct xh_stage *s)
+{
+    for (size_t i = 0; i < s->n && s->at[i]->end <= s->here;) {
+        struct xh_segment *p = s->at[i];
+        if (!p->load->turns || p->copying || p->got < p->end || !p->taken || s->clock - p->born < XH_STALE_READS) {
+            i++;
+            continue;
+        }
+        xh_segment_unlist(s, p);
+        xh_prefetch_settle(p->load);
+    }
+}
+
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
 {
     struct xh_stage *s = f->stage;
@@ -595,6 +610,7 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
         s->reach = end + (window < most ? window : most);
         s->reach = s->reach > s->granted ? s->reach : s->granted;
         xh_stream_leave_stale(s);
+        leave_passed(s);
     }
     int room = s->stream[0] && xh_room_left(&s->place, f->opt.readahead_bytes) > 0;
     for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)

@@ -24,16 +24,24 @@ struct taking {
     struct copy *copies;
     size_t ncopies;
     uint64_t ready, coming;
+    struct xh_range extent; /* that is taken now */
 };
 
-/* A reader of |len| bytes from |off| on, in |p|, has stepped over what stripes before |p| still have: the gap between
- * two chunks, where a stripe ends in it. */
-static void leave_gap(struct xh_stage *s, const struct xh_segment *p, uint64_t off, uint64_t len)
+/* Returns where the bytes begin that lie before |off|, in |p| or stripes that end there, and were not read. */
+static uint64_t gap_before(const struct xh_stage *s, const struct xh_segment *p, uint64_t off)
 {
-    for (size_t i = xh_segment_at(s, p->off); i-- > 0;) {
+    uint64_t from = xh_min64(p->from, off);
+    for (size_t i = xh_segment_at(s, p->off); i-- > 0 && from == s->at[i]->end && s->at[i]->load->turns;)
+        from = s->at[i]->from;
+    return from;
+}
+
+/* Their reader has stepped over what stripes from |from| on, before |p|, still have: the gap between two chunks, where
+ * a stripe ends in it. */
+static void leave_gap(struct xh_stage *s, const struct xh_segment *p, uint64_t from)
+{
+    for (size_t i = xh_segment_at(s, p->off); i-- > 0 && s->at[i]->end > from && s->at[i]->load->turns;) {
         struct xh_segment *before = s->at[i];
-        if (!before->load->turns || off - before->from >= len)
-            return;
         xh_segment_unlist(s, before);
         xh_prefetch_settle(before->load);
     }
@@ -77,14 +85,17 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
             xh_replicas_promote(p->load->f->origin, &p->load->t);
         }
     }
-    if (p->load->turns)
-        leave_gap(s, p, off, len);
+    /* If the reader skips less than half of what it reads, as between two chunks of a stream, the gap counts as read.
+     * More than that may be a piece that another thread reads next. */
+    uint64_t gap = p->load->turns ? gap_before(s, p, off) : off;
+    int steps_over = gap >= t->extent.off || t->extent.off - gap < (t->extent.len + 1) / 2;
+    if (p->load->turns && steps_over)
+        leave_gap(s, p, gap);
     p->load->used = s->clock;
     p->born = s->clock;
     if (s->again.n && xh_again_take(&s->again, off, end))
         return 1;
-    /* If the reader skips fewer bytes than it reads, as between two chunks of a stream, the gap counts as read. */
-    if (end > p->from && (off <= p->from || (p->load->turns && off - p->from < len))) {
+    if (end > p->from && (off <= p->from || (p->load->turns && steps_over))) {
         uint64_t weight = xh_segment_weight(p);
         p->from = end;
         xh_room_add(&s->place, xh_segment_weight(p), weight);
@@ -105,11 +116,11 @@ static void copy_out(const struct copy *c)
 
 static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_extent e, struct taking *t)
 {
-    uint64_t start = e.off;
+    t->extent = (struct xh_range){e.off, e.len};
     while (e.len) {
         size_t i = xh_segment_at(s, e.off);
         struct xh_segment *p = i < s->n && s->at[i]->off < e.off + e.len ? s->at[i] : NULL;
-        if (p && xh_segment_is_far(p, start))
+        if (p && xh_segment_is_far(p, t->extent.off))
             p = NULL;
         uint64_t from = !p ? e.off + e.len : p->from > e.off ? p->from : e.off; /* where |p| can serve */
         uint64_t to = p && p->end < e.off + e.len ? p->end : e.off + e.len;

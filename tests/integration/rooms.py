@@ -25,7 +25,7 @@ import harness  # noqa: E402
 # public header declares). A room uses rooms that stand before it in this table alone, but where a circle stands.
 ROOMS = {
     "base": ("cache/base/ cache/watch/stats cache/watch/timeline cache/watch/trace", ""),
-    "chunkindex": ("cache/format/chunkindex/", "base:bytes.h,extent.h,hdf5.h,table.h"),
+    "chunkindex": ("cache/format/chunkindex/", "base:bytes.h,extent.h,hdf5.h,holes.h,table.h"),
     "format": ("cache/format/", "base:bytes.h,extent.h,hdf5.h,table.h chunkindex:btree2.h"),
     "policy": ("cache/policy", "base:extent.h,links.h"),
     "plans": ("cache/pages/plan cache/ahead/predict cache/ahead/turns cache/ahead/weave", "base policy"),

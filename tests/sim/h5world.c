@@ -323,13 +323,13 @@ void sim_h5_make(struct sim_world *w, const char *dir)
 
 /* ---- reading it */
 
-#define POOL_THREADS 4
+#define POOL_MOST 64 /* threads */
 
 struct h5 {
     const struct sim_world *w;
     hid_t file;
     uint64_t dice;
-    uint64_t holds[POOL_THREADS], taken; /* the piece that each thread of a pool reads next; how many were given out */
+    uint64_t holds[POOL_MOST], taken; /* the piece that each thread of a pool reads next; how many were given out */
     unsigned version, *versions; /* of the file's bytes so far, and of its sources'; 0: none */
     struct sim_result *out;
     uint8_t *buf;
@@ -399,15 +399,15 @@ static int read_set(struct h5 *h, unsigned i)
     return rc;
 }
 
-/* Threads take the next of |n| pieces each, and one of them is the next to read. */
+/* The world's threads take the next of |n| pieces each, and one of them is the next to read. */
 static uint64_t of_pool(struct h5 *h, uint64_t i, uint64_t n)
 {
-    if (i == 0)
-        while (h->taken < POOL_THREADS)
-            h->holds[h->taken] = h->taken, h->taken++;
-    size_t k = dice(h, POOL_THREADS), tried = 0;
-    while (h->holds[k] >= n && tried++ < POOL_THREADS)
-        k = (k + 1) % POOL_THREADS;
+    unsigned threads = h->w->threads;
+    for (; i == 0 && h->taken < threads; h->taken++)
+        h->holds[h->taken] = h->taken;
+    size_t k = dice(h, threads), tried = 0;
+    while (h->holds[k] >= n && tried++ < threads)
+        k = (k + 1) % threads;
     uint64_t next = h->holds[k];
     h->holds[k] = h->taken++;
     return next;

@@ -324,7 +324,7 @@ struct bench {
     uint64_t piece_bytes; /* read at a time; 0: an image */
     uint64_t fetched;     /* the plain client's: bytes */
     uint64_t source_bytes, seed;
-    unsigned sites, readers;
+    unsigned sites, readers, threads; /* of an order by threads, at most 64 */
     struct site {
         double rtt_ms, rate_mbit, loss, seconds, then_mbit; /* from |seconds| on it has that rate; 0: it stays */
     } site[SIM_SITES_MOST];
@@ -439,6 +439,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     const struct small_file *small = small_file(b->name);
     memset(w, 0, sizeof *w);
     w->seed = b->seed;
+    w->threads = b->threads;
     w->link = link_of(b, b->rtt_ms, b->rate_mbit, b->loss);
     w->sites = b->sites;
     for (unsigned i = 0; i < b->sites; i++)
@@ -835,7 +836,8 @@ static void usage(void)
            "    than S seconds more are a failure\n"
            "sim --workload W1-down|W1-steps|W1-period|W1-then|W2-down|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
            "sim --workload W1-twice …                  each piece is read twice, one read after the other\n"
-           "sim --workload W1-pool|W2-pool …           by four threads, each of which takes the next piece\n"
+           "sim --workload W1-pool|W2-pool [--threads N] …   by so many threads (4), each of which takes the next\n"
+           "    piece\n"
            "sim --workload W1-turns [--sources N] …    so many datasets in turns, a piece of each\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
            "sim --workload W1 … [--least R] [--within S]   less than R of the best plain client, or more than S\n"
@@ -893,11 +895,12 @@ int main(int argc, char **argv)
         {"pauses", 1, NULL, 'p' + 256},
         {"within", 1, NULL, 'W'}, {"stalls", 1, NULL, 'l' + 512},
         {"takes", 1, NULL, 't' + 256}, {"serves", 1, NULL, 's' + 512},
-        {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"site", 1, NULL, 's' + 256},
+        {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"threads", 1, NULL, 't' + 512},
+        {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
     };
     struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .reads = 1000, .sources = 16,
-                      .source_bytes = 64u << 20, .readers = 1, .seed = 1, .unpack_ns_byte = GZIP_NS_BYTE};
+                      .source_bytes = 64u << 20, .readers = 1, .threads = 4, .seed = 1, .unpack_ns_byte = GZIP_NS_BYTE};
     double seconds = 0, least = 0, beside = 0, again = -1, stalls = -1, within = 0;
     uint64_t seed = 0, count = 0;
     unsigned bad = 1, every = 1;
@@ -942,6 +945,10 @@ int main(int argc, char **argv)
         case 'a': b.alone = 1; break;
         case '1': b.single = 1; break;
         case 'a' + 256: again = strtod(optarg, NULL); break;
+        case 't' + 512:
+            b.threads = (unsigned)strtoul(optarg, NULL, 10);
+            bad_word |= b.threads < 1 || b.threads > 64;
+            break;
         case 'r' + 256: b.readers = (unsigned)strtoul(optarg, NULL, 10); break;
         case 's' + 256: bad_word |= add_site(&b, optarg); break;
         case 'x': b.dialect = SIM_XROOTD; break;

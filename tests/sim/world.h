@@ -42,7 +42,7 @@ enum sim_h5 {
 };
 
 /* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second; TWICE: each twice,
- * one read after the other; POOL: by four threads, each of which takes the next piece. */
+ * one read after the other; POOL: by |threads|, each of which takes the next piece. */
 enum sim_order {
     SIM_ORDER_UP,
     SIM_ORDER_DOWN,
@@ -80,6 +80,7 @@ struct sim_world {
     int tree;                 /* its groups are nested, as the bench's */
     double unpack_ns_byte;    /* its chunks are packed, and the reader takes so long for a byte; 0: they are not */
     int grows;                /* its chunked dataset could grow: 1 or 2 ways */
+    unsigned threads;         /* of SIM_ORDER_POOL, at most 64 */
     enum sim_order order;     /* of the pieces of a stream, or of chunks; SIM_ORDER_UP but in the workloads */
     int shared;               /* the readers have one open file; else each its own */
     enum sim_reading reading[SIM_READERS_MOST];

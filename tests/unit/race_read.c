@@ -24,7 +24,8 @@
 #define OBJECT_BYTES (100u * 1000 * 1000 + 77)
 #define READ_IN_BYTES (12u * 1000 * 1000) /* where the random readers are */
 #define READERS 4
-#define THREADS 10
+#define FEW 10
+#define THREADS (FEW + XH_STREAMS_MAX) /* those beyond serve streams that are waited for: one that stands makes way */
 #define NO_STREAMS 2 /* of these: streams that stand keep none from a demand */
 
 #define CHECK(what)                                                                \
@@ -120,9 +121,9 @@ static void serve(struct xh_transfer *t, unsigned by, unsigned *seed, int cancel
 static struct xh_transfer **next_for(unsigned by)
 {
     struct xh_transfer **at = &engine.demand;
-    while (*at && (*at)->full && by < NO_STREAMS)
+    while (*at && ((by < NO_STREAMS && (*at)->full) || (by >= FEW && !(*at)->full)))
         at = &(*at)->link;
-    return *at ? at : &engine.speculative;
+    return *at || by >= FEW ? at : &engine.speculative;
 }
 
 static void *engine_main(void *arg)

@@ -322,7 +322,7 @@ static size_t replay(const struct replay *r, struct xh_chunkindex *ci, int wante
         cr_assert_eq(rd->off, t->c[k].addr, "%s: read %zu is not chunk %zu", r->l.name, i, k);
         ++*raw;
         good += proposed[k++];
-        int known = xh_chunkindex_raw(ci, (struct xh_range){rd->off, rd->len});
+        int known = xh_chunkindex_raw(ci, (struct xh_range){rd->off, rd->len}) != 0;
         if (!known)
             continue;
         if (wanted)

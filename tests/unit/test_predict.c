@@ -385,6 +385,20 @@ Test(predict, one_slice_of_a_large_dataset_brings_little_behind_it)
     }
 }
 
+Test(predict, pieces_that_are_skipped_for_good_end_a_run)
+{
+    /* Of a run each second to fourth piece is read from the 30th on, by chance: it ends soon. */
+    struct model m = {.whole = {0, 4000 * MIB}};
+    uint64_t at = 0, far = 0;
+    srand(6);
+    for (int i = 0; i < 130; i++, at += i < 30 ? 1 : 2 + rnd(3)) {
+        uint64_t got = reads(&m, (struct xh_range){at * MIB, MIB}, 16 * MIB, 4000 * MIB);
+        far += i >= 60 ? got : 0;
+    }
+    cr_expect_leq(far, 70 * MIB, "%llu MiB", (unsigned long long)(far / MIB));
+    free(m.at);
+}
+
 /* ---- several runs in turns ------------------------------------------------------------------ */
 
 #define NEVER (-1)
@@ -433,4 +447,40 @@ Test(turns, how_a_read_goes_on_and_what_becomes_of_streams)
         cr_expect(p->first == cases[i].first * MIB && p->end == cases[i].end * MIB, "%s", cases[i].what);
         cr_expect_eq(p->doubt, cases[i].doubt, "%s: %u", cases[i].what, p->doubt);
     }
+}
+
+/* |threads| take the next piece each of |len| bytes, and one of them, by chance, is the next to read. Returns
+ * how many of the last 300 of 400 reads were not proposed. */
+static int missed_by_threads(unsigned threads, uint64_t len)
+{
+    struct model m = {0};
+    struct xh_turns s = {0};
+    struct xh_turns_due due;
+    uint64_t holds[64], taken = 0;
+    int missed = 0;
+    for (; taken < threads; taken++)
+        holds[taken] = taken;
+    m.at = malloc(400 * sizeof due.want);
+    for (int i = 0; i < 400; i++) {
+        size_t k = rnd(threads);
+        struct xh_range r = {MIB + holds[k] * len, len};
+        missed += i >= 100 && had(&m, r) < len;
+        xh_turns_saw(&s, &(struct xh_turns_read){.r = r, .size = MIB + 500 * len, .window = 128 * MIB}, &due);
+        memcpy(m.at + m.n, due.want, due.n * sizeof *due.want);
+        m.n += due.n;
+        holds[k] = taken++;
+    }
+    free(m.at);
+    return missed;
+}
+
+Test(turns, pieces_that_threads_read_not_quite_in_order_are_a_run, .timeout = 60)
+{
+    const unsigned threads[] = {2, 4, 8, 16, 32};
+    srand(5);
+    for (int round = 0; round < 20; round++)
+        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+            int small = missed_by_threads(threads[i], 65536), large = missed_by_threads(threads[i], MIB);
+            cr_expect(small <= 6 && large <= 6, "%u threads: %d, %d", threads[i], small, large);
+        }
 }

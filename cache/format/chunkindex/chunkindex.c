@@ -163,7 +163,7 @@ void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p,
 
 /* ---- raw reads --------------------------------------------------------------------------------- */
 
-static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r)
+static enum xh_order_event note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r)
 {
     struct xh_index *ix = c->seg->ix;
     int64_t rank = (int64_t)(c->seg->first + (uint64_t)(c - c->seg->chunks));
@@ -187,6 +187,11 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
         if (!ix->order.front.unsure)
             ix->risk_bytes = 0;
         ix->risk_bytes = ix->risk_bytes < ix->ahead_bytes ? ix->risk_bytes : ix->ahead_bytes;
+        break;
+    case XH_ORDER_LATE:
+        ix->ahead_bytes = len < ix->ahead_bytes ? ix->ahead_bytes - len : 0;
+        ix->streak_bytes += r.len;
+        ix->run_bytes += r.len;
         break;
     case XH_ORDER_AGAIN:
         ix->streak_bytes += r.len;
@@ -217,6 +222,7 @@ static void note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r
     ci->now = ix;
     ci->map.at = c;
     ix->used = ++ci->clock;
+    return event;
 }
 
 int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r)
@@ -225,14 +231,18 @@ int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r)
     return c && c->seg->ix->order.begun;
 }
 
-int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r)
+uint64_t xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r)
 {
     /* fast exit: a strided read has a million extents */
     struct xh_chunk *c = ci->map.chunks ? xh_chunk_at(&ci->map, r.off) : NULL;
     if (!c || r.len == 0)
         return 0;
-    note(ci, c, r);
-    return 1;
+    int late = note(ci, c, r) == XH_ORDER_LATE;
+    int64_t rank = ci->now->order.now.rank;
+    if (!late || xh_index_look(ci->now, rank) != XH_PLACE_CHUNK)
+        return r.off + r.len;
+    const struct xh_chunk *far = xh_index_chunk(ci->now, (uint64_t)rank);
+    return far->addr + (far->size ? far->size : r.len);
 }
 
 int xh_chunkindex_strayed(struct xh_chunkindex *ci)

@@ -37,8 +37,9 @@ void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p,
 /* Returns 1 when |r| lies in a chunk of an index that was read before. */
 int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r);
 
-/* Notes a raw read. Returns 1 when it lies in a chunk of a known index. */
-int xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r);
+/* Notes a raw read. Returns the end of what its reader has come to, which lies farther where that is several threads; 0
+ * where it lies in no chunk of a known index. */
+uint64_t xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r);
 
 /* Returns 1 once after the reader left a proven order: it will not read next what was proposed last. */
 int xh_chunkindex_strayed(struct xh_chunkindex *ci);

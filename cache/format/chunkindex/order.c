@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define PAST (2 * XH_ORDER_PERIOD)
+#define STRAYS 4u /* misses in one place, without a turn that was expected, that show threads: a new loop misses once */
 #define MAX_HOLES 256 /* most ranks without a chunk that are skipped at a time */
 
 /* ---- the odometer ------------------------------------------------------------------------------ */
@@ -220,6 +221,7 @@ static enum xh_order_event learn(struct xh_order *o, int64_t rank, xh_order_look
             if (k && !o->loop[k].sure && o->streak < XH_ORDER_SURE)
                 o->streak = XH_ORDER_SURE - 1; /* an expected turn is no coincidence */
             came_true(o, k);
+            o->strays = k ? 0 : o->strays;
             for (unsigned j = 0; j < k; j++)
                 o->loop[j].held |= ended(o, &o->now, j);
             o->now = s;
@@ -287,15 +289,50 @@ static void miss(struct xh_order *o, enum xh_order_event event)
     }
 }
 
+/* Several threads take the chunks as they lie. */
+static void follow_threads(struct xh_order *o)
+{
+    start(o, (int64_t)o->cover.to - 1);
+    o->loop[0].sure = 1;
+    o->before = o->streak;
+    o->streak = XH_ORDER_SURE;
+    o->misses = o->period = 0;
+    o->wrong = 0;
+    o->ahead = 0;
+    o->by_threads = 1;
+}
+
+/* One of several threads has read |rank|, which lies |late|, or before chunks that were not read yet. */
+static enum xh_order_event read_by_thread(struct xh_order *o, int64_t rank, int late)
+{
+    if (late)
+        return XH_ORDER_LATE;
+    uint64_t steps = (uint64_t)(rank - o->now.rank);
+    o->ahead -= o->ahead < steps ? o->ahead : steps - 1;
+    o->now.rank = rank;
+    o->now.at[0] += steps;
+    hit(o);
+    return XH_ORDER_HIT;
+}
+
 enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_look *look, const void *ctx)
 {
+    const struct xh_range here = {(uint64_t)rank, 1};
     if (!o->begun) {
         start(o, rank);
         o->begun = 1;
+        xh_cover_note(&o->cover, here, 1);
         return XH_ORDER_FIRST;
     }
     if (rank == o->now.rank)
         return XH_ORDER_AGAIN;
+    uint64_t late = o->cover.late;
+    int is_near = xh_cover_note(&o->cover, here, o->streak + 1);
+    if (o->by_threads && is_near && (o->cover.late > late || rank > o->now.rank))
+        return read_by_thread(o, rank, o->cover.late > late);
+    o->by_threads = 0;
+    if (!is_near)
+        o->strays = 0;
     struct xh_order_spot next = o->now;
     int foretold = o->period && walk(o, &next, XH_PLACE_HOLE, look, ctx) == XH_PLACE_CHUNK && next.rank == rank;
     unsigned period = o->period;
@@ -312,6 +349,10 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
     if (event == XH_ORDER_HIT && (foretold || !period)) {
         hit(o);
         return XH_ORDER_HIT;
+    }
+    if (++o->strays >= STRAYS && xh_cover_is_by_threads(&o->cover)) {
+        follow_threads(o);
+        return XH_ORDER_TURN;
     }
     miss(o, event);
     o->missed = o->npast;
@@ -348,8 +389,18 @@ static void shift(struct xh_order_spot *s, unsigned loops, int64_t from, int64_t
             s->start[k] += delta;
 }
 
+static void shift_cover(struct xh_cover *c, uint64_t from, uint64_t delta)
+{
+    c->from += c->from >= from ? delta : 0;
+    c->first += c->first >= from ? delta : 0;
+    c->to += c->to > from ? delta : 0;
+    for (unsigned i = 0; i < c->holes.n; i++)
+        c->holes.at[i].off += c->holes.at[i].off >= from ? delta : 0;
+}
+
 void xh_order_shift(struct xh_order *o, int64_t from, int64_t delta)
 {
+    shift_cover(&o->cover, (uint64_t)from, (uint64_t)delta);
     if (o->begun)
         shift(&o->now, o->loops, from, delta);
     if (o->ahead)

@@ -11,12 +11,17 @@
  * Periodic orders that are no loops (chunks 0, 3, 5, then 10, 13, 15, …) miss again and again. After a miss, a period
  * of rank differences that was seen twice is followed until it fails.
  *
+ * Threads that take the next chunk each, or the next few, miss again and again, too. They are known by what they come
+ * back for. From then on chunks are followed as they lie, and what is read before or after its time is no miss.
+ *
  * Ranks without a chunk (holes) are skipped, because HDF5 does not read them. */
 #ifndef XH_ORDER_H
 #define XH_ORDER_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/holes.h"
 
 /* deepest nest: five dimensions in blocks are rare, and repeated passes are one loop more */
 #define XH_ORDER_LOOPS 6u
@@ -65,6 +70,9 @@ struct xh_order {
     /* The frontier: |ahead| guesses are proposed; the farthest is |front|. */
     size_t ahead;
     struct xh_order_spot front;
+    struct xh_cover cover; /* the ranks of the last reads */
+    unsigned strays;       /* misses since |cover| began, or a turn was as expected */
+    int by_threads;        /* 1: they are followed as they lie, by several threads; |now| is the farthest of them */
     /* The last differences. The newest is past[(npast - 1) % size]. */
     int64_t past[2 * XH_ORDER_PERIOD];
     uint64_t npast, missed; /* number of differences; its value at the last miss */
@@ -75,6 +83,7 @@ enum xh_order_event {
     XH_ORDER_FIRST, /* the first read of the index */
     XH_ORDER_AGAIN, /* the same chunk as before; nothing changes */
     XH_ORDER_HIT,   /* as expected */
+    XH_ORDER_LATE,  /* what was passed by, and proposed before */
     XH_ORDER_TURN,  /* a miss of an outer loop; the run inside it is known */
     XH_ORDER_MISS,  /* a miss */
 };
