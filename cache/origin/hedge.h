@@ -4,7 +4,7 @@
  *
  * A pair lives on one engine thread, so that the bytes of its slice are counted by that thread
  * alone. Whichever brings the last byte wins, and the other is cut; one that fails while the
- * other lives ends without a word. */
+ * other lives ends without a word. One that is redirected while nothing has come of the other goes on alone. */
 #ifndef XH_HEDGE_H
 #define XH_HEDGE_H
 

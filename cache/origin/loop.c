@@ -49,6 +49,19 @@ static void drop(struct xh_thread *t, struct xh_request *r)
     }
 }
 
+/* |r| is sent elsewhere. If nothing has come of its twin yet, that ends, and |r| alone stands for the slice. Lock
+ * held. */
+static void go_elsewhere(struct xh_thread *t, struct xh_request *r)
+{
+    struct xh_request *silent = r->twin;
+    if (silent->exchange && silent->exchange->first_ns)
+        return;
+    if (r->job->origin->seeks == silent)
+        r->job->origin->seeks = r;
+    r->twin = NULL;
+    drop(t, silent);
+}
+
 /* Carries out |v| on |r|, which alone stands for its slice. Lock held. */
 static void carry_out(struct xh_thread *t, struct xh_request *r, const struct xh_verdict *v)
 {
@@ -102,6 +115,8 @@ static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
     }
     if (r->twin && v.next == XH_NEXT_DONE)
         drop(t, r->twin);
+    else if (r->twin && v.next == XH_NEXT_AGAIN && v.to)
+        go_elsewhere(t, r);
     if (r->twin || r->surplus) /* the other may still bring the slice, or has: what became of this one is no news */
         xh_job_retire(r, t);
     else
@@ -438,7 +453,7 @@ static void fail_leftovers(void)
 static int on_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     int rc = xh_exchange_body(x, data, len);
-    if (x->finds && x->fresh)
+    if (x->finds && (x->fresh || xh_exchange_stands(x))) /* for those that wait its reader may have to */
         xh_learn_found(x);
     return rc;
 }

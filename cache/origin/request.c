@@ -72,7 +72,7 @@ struct xh_url *xh_request_url(const struct xh_request *r)
 }
 
 /* 1 when another request asks the original URL, where |r| is to go too, for a target that serves both. If none does,
- * |r| is the one. Lock held. */
+ * |r| is the one. The second of a pair goes there beside its first. Lock held. */
 static int waits_for_target(const struct xh_request *r)
 {
     struct xh_origin *o = r->job->origin;
@@ -81,7 +81,7 @@ static int waits_for_target(const struct xh_request *r)
         return 0;
     if (!o->seeks)
         o->seeks = r;
-    return o->seeks != r;
+    return o->seeks != r && o->seeks != r->twin;
 }
 
 /* Chooses the ranges of this exchange: unfinished ones from the front of the slice, as

@@ -289,8 +289,13 @@ static int refuses(struct sim_server *s, struct sim_reply *r, const char *path)
         plain(r, s, "500 Internal Server Error", "");
         return 1;
     }
-    if (!strchr(path, '?') && sim_strikes(s, SIM_F_REDIRECT)) {
-        snprintf(more, sizeof more, "Location: %s%.400s?moved=1\r\n", s->other, path);
+    if (s->lie.expired) {
+        plain(r, s, "403 Forbidden", "");
+        return 1;
+    }
+    if (!strchr(path, '?') && (s->lie.moves || sim_strikes(s, SIM_F_REDIRECT))) {
+        unsigned n = s->lie.moves ? s->lie.moves : 1;
+        snprintf(more, sizeof more, "Location: %s%.400s?moved=%u\r\n", s->other, path, n);
         plain(r, s, "302 Found", more);
         return 1;
     }
@@ -352,7 +357,7 @@ struct sim_reply *sim_answer(struct sim_server *s, const char *method, const cha
     s->met++;
     if (s->lies) {
         const char *range = header(headers, "Range");
-        s->lie = s->lies(range ? range : "");
+        s->lie = s->lies(path, range ? range : "");
         r->lie = s->lie;
     }
     if (s->objects && sim_strikes(s, SIM_F_CHANGED))

@@ -40,6 +40,8 @@ struct sim_lie {
     uint64_t pause_ns;     /* then it stands still for so long */
     int breaks;            /* and then the connection is closed; else the rest comes */
     uint64_t step_bytes, step_ns; /* in such steps; 0: at once */
+    unsigned moves;        /* sends to the server's other name, with ?moved= so much; 0: does not */
+    int expired;           /* answers 403 */
 };
 
 /* Bytes of an object that are given, not made. */
@@ -73,8 +75,8 @@ struct sim_server {
     uint64_t met;             /* requests and connections */
     unsigned takes, taken;    /* connections at once, further ones are refused; how many there are. 0: any number */
     unsigned serves, served;  /* requests at once, further ones get 429 without Retry-After; the same */
-    /* NULL, or says what is done to a request with that Range header, in place of the dice. */
-    struct sim_lie (*lies)(const char *range);
+    /* NULL, or says what is done to a request for |path| with that Range header, in place of the dice. */
+    struct sim_lie (*lies)(const char *path, const char *range);
     struct sim_lie lie;       /* to the request that is answered now */
 };
 

@@ -232,6 +232,7 @@ static const struct cases {
     const char *claim;
 } stragglers = {sim_straggler_ways, sim_straggler_name, sim_straggler_run,
                 "the bytes are right, in time, and no more is asked than must be"},
+  renewals = {sim_renewals, sim_renewal_name, sim_renewal_run, "one asks for all, and nobody waits for long"},
   losses = {sim_losses, sim_loss_name, sim_loss_run, "it is repaired in its time"},
   growths = {sim_growths, sim_growth_name, sim_growth_run, "it grows as Linux's does"};
 
@@ -428,7 +429,7 @@ static struct sim_link link_of(const struct bench *b, double rtt_ms, double rate
 
 static uint64_t pause_ns;
 
-static struct sim_lie pauses(const char *range)
+static struct sim_lie pauses(const char *path, const char *range)
 {
     (void)range;
     return (struct sim_lie){.fault = SIM_FAULTS, .halts = 1, .pause_ns = pause_ns};
@@ -821,6 +822,7 @@ static void usage(void)
            "sim --seed N [--trace [COMPONENTS]]        one seed; --trace: events of the network and the driver's log\n"
            "sim --faults                               each fault with each kind of reading, once and for ever\n"
            "sim --stragglers                           a reply that straggles, in each way, among many that do not\n"
+           "sim --renewals                             the target of a redirect expires under many requests\n"
            "sim --losses                               how long the simulated TCP takes to repair them\n"
            "sim --growth                               how fast its connections grow, beside Linux's\n"
            "sim --advice                               what a user is told when a file is closed, in some situations\n"
@@ -888,6 +890,7 @@ int main(int argc, char **argv)
         {"source-bytes", 1, NULL, 'B'}, {"faults", 0, NULL, 'F'}, {"least", 1, NULL, 'L'},
         {"beside", 1, NULL, 'b' + 512},
         {"stragglers", 0, NULL, 'G'}, {"losses", 0, NULL, 'D'}, {"growth", 0, NULL, 'g'},
+        {"renewals", 0, NULL, 'n' + 256},
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'},
         {"again", 1, NULL, 'a' + 256},
         {"readahead-bytes", 1, NULL, 'b' + 256},
@@ -924,6 +927,7 @@ int main(int argc, char **argv)
         case 'L': least = strtod(optarg, NULL); break;
         case 'b' + 512: beside = strtod(optarg, NULL); break;
         case 'G': return try_cases(&stragglers);
+        case 'n' + 256: return try_cases(&renewals);
         case 'D': return try_cases(&losses);
         case 'g': return try_cases(&growths);
         case 'A': return try_situations();

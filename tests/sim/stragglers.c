@@ -90,7 +90,7 @@ __attribute__((format(printf, 1, 2))) static void wrong(const char *fmt, ...)
     va_end(ap);
 }
 
-static struct sim_lie lies(const char *range)
+static struct sim_lie lies(const char *path, const char *range)
 {
     const char *last = strrchr(range, '-');
     uint64_t end = last ? strtoull(last + 1, NULL, 10) : 0;

@@ -132,6 +132,11 @@ unsigned sim_straggler_ways(void);
 const char *sim_straggler_name(unsigned i);
 void sim_straggler_run(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size);
 
+/* Targets of redirects that expire (renewals.c): as stragglers. */
+unsigned sim_renewals(void);
+const char *sim_renewal_name(unsigned i);
+void sim_renewal_run(unsigned i, char *seen, size_t seen_size, char *wrong, size_t wrong_size);
+
 /* Losses (recovery.c): as stragglers. */
 unsigned sim_losses(void);
 const char *sim_loss_name(unsigned i);
