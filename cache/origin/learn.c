@@ -182,6 +182,13 @@ static int served_one(const struct xh_exchange *x)
     return o->target == x->url && o->found_ns && x->begun_ns - o->found_ns < XH_SEEKING_MOST_NS;
 }
 
+/* 1 when it is news that |x|'s target sends elsewhere. Of one that had served others it is when the first meets that; of
+ * one that had served its finder alone, when |x| was sent, whenever one does. Lock held. */
+static int is_news(const struct xh_exchange *x)
+{
+    return x->job->origin->target == x->url || x->finds;
+}
+
 /* Forgets where |x| was sent: the original URL decides anew. Lock held. */
 static void forget_target(const struct xh_exchange *x)
 {
@@ -254,7 +261,7 @@ static void keep(struct xh_exchange *x, const struct xh_outcome *out, const stru
         xh_url_unref(r->url);
         r->url = to;
     }
-    int for_one = v->bounced || (v->forgets && v->next == XH_NEXT_AGAIN && served_one(x));
+    int for_one = (v->bounced && is_news(x)) || (v->forgets && v->next == XH_NEXT_AGAIN && served_one(x));
     o->bounced += for_one && o->bounced < BOUNCED_MOST;
     if (v->forgets)
         forget_target(x);

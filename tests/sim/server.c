@@ -289,6 +289,11 @@ static int refuses(struct sim_server *s, struct sim_reply *r, const char *path)
         plain(r, s, "500 Internal Server Error", "");
         return 1;
     }
+    if (s->lie.expired > 1) {
+        snprintf(more, sizeof more, "Location: %s%.*s\r\n", s->name, (int)strcspn(path, "?"), path);
+        plain(r, s, "302 Found", more);
+        return 1;
+    }
     if (s->lie.expired) {
         plain(r, s, "403 Forbidden", "");
         return 1;

@@ -41,7 +41,7 @@ struct sim_lie {
     int breaks;            /* and then the connection is closed; else the rest comes */
     uint64_t step_bytes, step_ns; /* in such steps; 0: at once */
     unsigned moves;        /* sends to the server's other name, with ?moved= so much; 0: does not */
-    int expired;           /* answers 403 */
+    int expired;           /* 1: answers 403; 2: sends back, without ?moved= */
 };
 
 /* Bytes of an object that are given, not made. */
