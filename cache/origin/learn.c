@@ -182,8 +182,8 @@ static int served_one(const struct xh_exchange *x)
     return o->target == x->url && o->found_ns && x->begun_ns - o->found_ns < XH_SEEKING_MOST_NS;
 }
 
-/* 1 when it is news that |x|'s target sends elsewhere. Of one that had served others it is when the first meets that; of
- * one that had served its finder alone, when |x| was sent, whenever one does. Lock held. */
+/* 1 when it is news that |x|'s target sends elsewhere: if it had served others, when the first one meets that; if none
+ * but its finder, when |x| was sent, whenever one does. Lock held. */
 static int is_news(const struct xh_exchange *x)
 {
     return x->job->origin->target == x->url || x->finds;

@@ -453,7 +453,8 @@ static void fail_leftovers(void)
 static int on_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
     int rc = xh_exchange_body(x, data, len);
-    if (x->finds && (x->fresh || xh_exchange_stands(x))) /* for those that wait its reader may have to */
+    /* Where it stands still, its reader may wait for one that waits for it. */
+    if (x->finds && (x->fresh || xh_exchange_stands(x)))
         xh_learn_found(x);
     return rc;
 }
