@@ -347,6 +347,31 @@ Test(url_shown, secrets_are_left_out)
     cr_assert_str_eq(xh_url_shown("https://host.example/abcdef", small, sizeof small), "https://host...");
 }
 
+Test(options, a_urls_server_and_directory_end_where_they_should)
+{
+    static const struct {
+        const char *server, *directory, *rest; /* the directory's without the server */
+    } cases[] = {
+        {"https://h.org:8443", "/a/b/", "c.h5"},
+        {"https://u:p%2Fw@h", "/a/", "c@d.h5?x=/y/z#/w"},
+        {"http://[2001:db8::1]:80", "/", "a%2Fb.h5"},
+        {"https://h", "//a//", "?sig=a/b"},
+        {"root://h:1094", "//store/", "c.h5#/b"},
+        {"s3://bucket", "/", ""},
+    };
+    char url[200];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t server = strlen(cases[i].server);
+        snprintf(url, sizeof url, "%s%s%s", cases[i].server, cases[i].directory, cases[i].rest);
+        cr_expect_eq(xh_url_server_bytes(url), server, "%s", url);
+        cr_expect_eq(xh_url_directory_bytes(url), server + strlen(cases[i].directory), "%s", url);
+    }
+    cr_expect_eq(xh_url_server_bytes("https://h?x=/a"), strlen("https://h"));
+    cr_expect_lt(xh_url_directory_bytes("https://h?x=/a"), strlen("https://h"), "it names none");
+    cr_expect_eq(xh_url_server_bytes("/a/b.h5"), 0);
+    cr_expect_eq(xh_url_directory_bytes("b.h5"), 0);
+}
+
 /* Each S stands in a secret. What is shown has none of it, and what helps to find the file. */
 Test(url_shown, no_part_of_a_secret_is_shown_however_the_url_is_written)
 {
