@@ -136,7 +136,7 @@ size_t xh_url_server_bytes(const char *url)
 size_t xh_url_directory_bytes(const char *url)
 {
     const char *slash = memrchr(url, '/', strcspn(url, "?#"));
-    return slash ? (size_t)(slash + 1 - url) : 0;
+    return slash && slash >= url + xh_url_server_bytes(url) ? (size_t)(slash + 1 - url) : 0;
 }
 
 struct text {

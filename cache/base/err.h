@@ -67,7 +67,7 @@ const char *xh_err_name(int code);
 const char *xh_behind_login(const char *from);
 
 /* How much of |url| names its server, without the "/" behind it; 0: it names none. And how much names its directory,
- * with the "/": a query may belong to one file. */
+ * with the "/", as a query may belong to one file; 0: it has no path. */
 size_t xh_url_server_bytes(const char *url);
 size_t xh_url_directory_bytes(const char *url);
 

@@ -44,6 +44,8 @@ char *xh_known_url(const char *url, const char *suffix)
 {
     size_t n = strcspn(url, "?#");
     char *out = NULL;
+    if (n <= xh_url_server_bytes(url)) /* what came behind the server's name would make it another server's */
+        return NULL;
     return asprintf(&out, "%.*s%s%s", (int)n, url, suffix, url + n) < 0 ? NULL : out;
 }
 

@@ -24,7 +24,8 @@ void xh_known_warn(const char *url, const char *why);
  * xh_env_release. */
 void xh_known_options(struct xh_options *out, const struct xh_options *o);
 
-/* |url| with |suffix| behind its path, before query and fragment. Owns: the caller frees. NULL without memory. */
+/* |url| with |suffix| behind its path, before query and fragment. Owns: the caller frees. NULL without memory, or
+ * where it has no path. */
 char *xh_known_url(const char *url, const char *suffix);
 
 #endif

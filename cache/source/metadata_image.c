@@ -315,7 +315,7 @@ static void *look(void *ctx)
 
 /* ---- from outside ------------------------------------------------------------------------------- */
 
-/* The image's URL; NULL without memory, or when |url| is an image's itself. */
+/* The image's URL; NULL without memory, or when |url| is an image's itself, or has no path. */
 static char *url_beside(const char *url)
 {
     size_t n = strcspn(url, "?#"), suffix = strlen(XH_METAIMAGE_SUFFIX);
@@ -380,6 +380,8 @@ int xh_metadata_image_begin(const char *url, const struct xh_options *o, const s
 {
     int required = strcmp(o->sidecar, "require") == 0;
     *out = NULL;
+    if (required && !xh_url_directory_bytes(url))
+        return xh_err_set(err, XH_E_NOENT, 0, "a URL without a path has no metadata image (option sidecar=require)");
     if (!required && strcmp(o->sidecar, "auto") != 0 && strcmp(o->sidecar, "body") != 0)
         return strcmp(o->sidecar, "off") == 0
                    ? 0

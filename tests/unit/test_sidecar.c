@@ -9,6 +9,7 @@
 #include <openssl/evp.h>
 #include <zstd.h>
 
+#include "source/known.h"
 #include "source/metaimage.h"
 #include "source/packed.h"
 #include "source/version.h"
@@ -17,6 +18,20 @@ static int64_t time_of(const char *validator, uint64_t size)
 {
     int64_t t = -1;
     return xh_version_mtime(validator, size, &t) ? t : -1;
+}
+
+/* https://h.org.xhmeta is another server, which is sent the query and, if the program named the URL, the token. */
+Test(known, beside_a_url_without_a_path_nothing_is_looked_for)
+{
+    static const char *const none[] = {"https://h.org", "https://h.org?f=/a.h5", "http://[::1]#x", "https://u:p@h:1?f"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        char *url = xh_known_url(none[i], ".xhmeta");
+        cr_expect_null(url, "%s", url);
+        free(url);
+    }
+    char *url = xh_known_url("https://h.org/?f=/a.h5", ".xhmeta");
+    cr_expect_str_eq(url, "https://h.org/.xhmeta?f=/a.h5");
+    free(url);
 }
 
 Test(version, a_date_is_read_whatever_the_year)

@@ -52,7 +52,8 @@ static char *url_of(const char *name, const char *url)
         return strdup(name);
     /* if an absolute path does not exist, HDF5 looks for its last part beside the file */
     const char *last = name[0] == '/' ? strrchr(name, '/') + 1 : name;
-    return asprintf(&out, "%.*s%s", (int)xh_url_directory_bytes(url), url, last) < 0 ? NULL : out;
+    size_t n = xh_url_directory_bytes(url), server = xh_url_server_bytes(url);
+    return asprintf(&out, "%.*s%s%s", (int)(n ? n : server), url, n ? "" : "/", last) < 0 ? NULL : out;
 }
 
 /* Sets the timeouts of |o| to those of |from|, but at most to |left_ns| and EACH_MOST_MS. */
