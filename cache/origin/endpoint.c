@@ -162,6 +162,32 @@ static void unqueue(struct xh_endpoint *e, struct xh_request *r)
     e->waiting -= !is_stream(r);
 }
 
+/* Something may be sent again from then on. */
+static uint64_t open_ns(const struct xh_endpoint *e)
+{
+    return xh_max64(e->held_ns, e->paced_ns);
+}
+
+/* Returns when the next request may be sent, and gives that place away. */
+static uint64_t take_place(struct xh_endpoint *e)
+{
+    uint64_t place = xh_max64(xh_now_ns(), open_ns(e));
+    count_waiting(e);
+    e->paced_ns = e->limits.gap_ns ? place + e->limits.gap_ns : 0;
+    e->left_ns = xh_max64(e->left_ns, e->paced_ns);
+    return place;
+}
+
+/* |r|, which has a place, is not sent: the next one may go at once, unless the place behind is taken already. */
+static void give_back_place(struct xh_endpoint *e, const struct xh_request *r)
+{
+    if (!r->behind_ns || e->paced_ns != r->behind_ns)
+        return;
+    count_waiting(e);
+    e->paced_ns = xh_now_ns(); /* not 0: what waits is looked at */
+    e->left_ns = xh_max64(e->paced_ns, e->held_ns);
+}
+
 /* |r|, in no ring, is |t|'s next. */
 static void bind(struct xh_endpoint *e, struct xh_request *r, struct xh_thread *t)
 {
@@ -174,6 +200,8 @@ static void bind(struct xh_endpoint *e, struct xh_request *r, struct xh_thread *
     e->streams += (unsigned)is_stream(r);
     e->opening += r->opens;
     e->thread[t->index].active++;
+    take_place(e);
+    r->behind_ns = e->paced_ns;
     xh_engine_wake(t);
 }
 
@@ -197,6 +225,7 @@ void xh_endpoint_take(struct xh_request *r)
     } else {
         assert(r->state == XH_REQ_BOUND);
         xh_ring_take(&r->link);
+        give_back_place(r->endpoint, r);
         unbind(r->endpoint, r);
     }
     r->endpoint = NULL;
@@ -485,22 +514,6 @@ static void make_way_for_stream(struct xh_endpoint *e, const struct xh_request *
         xh_way_make(e, xh_link_opening_ns(&e->link), most, e->active - most);
 }
 
-/* Something may be sent again from then on. */
-static uint64_t open_ns(const struct xh_endpoint *e)
-{
-    return xh_max64(e->held_ns, e->paced_ns);
-}
-
-/* Returns when the next request may be sent, and gives that place away. */
-static uint64_t take_place(struct xh_endpoint *e)
-{
-    uint64_t place = xh_max64(xh_now_ns(), open_ns(e));
-    count_waiting(e);
-    e->paced_ns = e->limits.gap_ns ? place + e->limits.gap_ns : 0;
-    e->left_ns = xh_max64(e->left_ns, e->paced_ns);
-    return place;
-}
-
 void xh_endpoint_hold(struct xh_endpoint *e, uint64_t ms)
 {
     count_waiting(e);
@@ -580,7 +593,6 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         bind(e, r, t);
         if (is_stream(r))
             make_way_for_stream(e, r);
-        take_place(e);
         if (e->limits.gap_ns)
             return;
     }
@@ -623,7 +635,6 @@ int xh_endpoint_hedge(struct xh_request *r)
              (xh_now_ns() - r->exchange->last_ns) / 1000000u);
     xh_count(o->counters, hedged, 1);
     bind(e, h, r->thread);
-    take_place(e);
     return 0;
 }
 
@@ -677,6 +688,8 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
     unsigned share = xh_endpoint_share(e, r->job->origin);
     xh_ring_take(&r->link);
     e->thread[r->thread->index].brought += (double)x->body_bytes;
+    if (!x->begun_ns) /* it waits for a login, a token or a target, and comes back */
+        give_back_place(e, r);
     unbind(e, r);
     r->endpoint = NULL;
     if (!r->surplus && r->stay != XH_STAYS_NO_LONGER) {

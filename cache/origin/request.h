@@ -73,6 +73,7 @@ struct xh_request {
     int hedged;              /* of a pair, now or once */
     unsigned fresh;          /* 1: over a new connection, whichever there are */
     unsigned opens;          /* 1 while BOUND and RUNNING: on a connection that is opened for it */
+    uint64_t behind_ns;      /* while BOUND and RUNNING: the place behind its own, where they go out one by one; or 0 */
     int surplus;             /* the twin brought the slice: to end without a word */
     uint64_t due_ns;               /* while DELAYED; XH_DUE_RESUMED: when its reader goes on */
     uint64_t queued_bytes, queued_requests; /* what it counts for in the queue */

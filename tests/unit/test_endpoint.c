@@ -127,8 +127,8 @@ static void start(void)
 /* As an engine thread does when a reply has come. */
 static void finish(struct load *l)
 {
-    reply = (struct xh_exchange){.job = &l->job, .body_bytes = reply_bytes, .sent_ns = l->sent_ns,
-                                 .first_ns = l->sent_ns + 10 * MS, .last_ns = now};
+    reply = (struct xh_exchange){.job = &l->job, .body_bytes = reply_bytes, .begun_ns = l->sent_ns,
+                                 .sent_ns = l->sent_ns, .first_ns = l->sent_ns + 10 * MS, .last_ns = now};
     xh_endpoint_release(&l->r, &reply);
     l->used = 0;
     start();
@@ -393,6 +393,57 @@ Test(endpoint, a_client_with_connections_of_its_own_has_a_place_among_what_goes_
     now += 60200ull * MS;
     cr_expect_eq(turn_ns(e->server), 0);
     cr_expect_eq(turn_ns(e->server), 100 * MS);
+}
+
+/* As an engine thread does with one that waits for a login, a token, or the file's new place. */
+static void turn_away(struct load *l)
+{
+    reply = (struct xh_exchange){.job = &l->job};
+    xh_endpoint_release(&l->r, &reply);
+    xh_request_enter(&l->r, XH_REQ_DELAYED);
+    start();
+}
+
+Test(endpoint, where_requests_go_out_one_by_one_what_is_not_sent_takes_no_place, .init = fresh)
+{
+    struct load *l[6];
+    uint64_t turn = 0;
+    for (int i = 0; i < 6; i++)
+        l[i] = ask(0);
+    e->limits.gap_ns = 100 * MS;
+    start();
+    for (int i = 0; i < 3; i++) {
+        cr_expect_eq(l[i]->r.state, XH_REQ_RUNNING, "%d", i);
+        turn_away(l[i]);
+    }
+    cr_assert_eq(l[3]->r.state, XH_REQ_RUNNING, "at the same time");
+    cr_expect_eq(l[4]->r.state, XH_REQ_QUEUED, "it was sent");
+    finish(l[3]);
+    cr_expect_eq(l[4]->r.state, XH_REQ_QUEUED, "and over");
+    now += 100 * MS;
+    xh_endpoints_look(now);
+    cr_expect_eq(l[4]->r.state, XH_REQ_BOUND);
+    xh_endpoint_take(&l[4]->r); /* cancelled before its thread came to it */
+    xh_endpoint_dispatch(e);
+    start();
+    cr_expect_eq(l[5]->r.state, XH_REQ_RUNNING);
+    cr_expect_eq(xh_endpoint_turn_ns(e->server, &turn), 100 * MS, "its place is the one behind that");
+    l[0] = ask(0);
+    turn_away(l[5]);
+    cr_expect_eq(l[0]->r.state, XH_REQ_QUEUED, "it would go out together with the other client's");
+    xh_endpoint_hold(e, 300);
+    now += 200 * MS;
+    start();
+    cr_expect_eq(l[0]->r.state, XH_REQ_QUEUED);
+    now += 100 * MS;
+    xh_endpoints_look(now);
+    start();
+    cr_assert_eq(l[0]->r.state, XH_REQ_RUNNING);
+    xh_endpoint_hold(e, 300);
+    l[1] = ask(0);
+    turn_away(l[0]);
+    cr_expect_eq(l[1]->r.state, XH_REQ_QUEUED, "the server is left alone all the same");
+    cr_expect_eq(xh_endpoints_look(now), 300 * MS);
 }
 
 Test(endpoint, a_client_with_connections_of_its_own_is_told_and_tells, .init = fresh)
