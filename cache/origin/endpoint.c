@@ -616,7 +616,7 @@ int xh_endpoint_hedge(struct xh_request *r)
     struct xh_endpoint *e = r->endpoint;
     const struct xh_origin *o = r->job->origin;
     if (xh_endpoint_is_closed(e) || !xh_hedge_allowed(&e->peers, r->exchange, xh_now_ns()) ||
-        !has_room(e, o, r->thread) ||
+        !has_room(e, o, r->thread) || r->chain.n || /* that one would go without these cookies */
         strcmp(xh_request_url(r)->server, e->server) != 0) /* a redirect leads elsewhere by now */
         return -1;
     struct xh_request *h = calloc(1, sizeof *h);

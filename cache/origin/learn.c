@@ -143,9 +143,31 @@ static void remember_target(struct xh_exchange *x)
     }
 }
 
+/* The cookies of |r|'s chain are the session's from now on: they have led to the file. Lock held. */
+static void keep_chain(struct xh_request *r)
+{
+    if (r->chain.n)
+        xh_session_take(r->job->origin->caller.session, &r->chain);
+    xh_jar_free(&r->chain);
+}
+
+/* Tells those that wait for |r|'s login what became of it; |why| as xh_session_over has it. Lock held. */
+static void end_login(struct xh_request *r, enum xh_login_end end, const struct xh_login_failure *why)
+{
+    const struct xh_origin *o = r->job->origin;
+    xh_session_over(o->caller.session, o->url->server, r->leads->server, end, why);
+    xh_trace(XH_T_ORIGIN, "login-over", "id=%p url=%s end=%d", (void *)r, o->url->shown, (int)end);
+    xh_url_unref(r->leads);
+    r->leads = NULL;
+}
+
 void xh_learn_found(struct xh_exchange *x)
 {
+    struct xh_request *r = x->request;
     xh_engine_lock();
+    keep_chain(r); /* first: others go to that target at once, and need them */
+    if (r->leads)
+        end_login(r, XH_LOGIN_GOOD, NULL);
     remember_target(x);
     xh_engine_unlock();
 }
@@ -219,7 +241,7 @@ static void keep_login(const struct xh_exchange *x, const struct xh_outcome *out
     if (out->cookies && v->tries.hops)
         xh_jar_take(&r->chain, x->url->server, out->cookies, 1);
     if (v->served || v->login == XH_LOGIN_GOOD)
-        xh_session_take(s, &r->chain);
+        keep_chain(r);
     if (v->doubts_session)
         xh_session_doubt(s, o->url->server, x->url->server);
     if (r->leads && (v->login != XH_LOGIN_NONE || !goes_on)) {
@@ -228,10 +250,7 @@ static void keep_login(const struct xh_exchange *x, const struct xh_outcome *out
             why = (struct xh_login_failure){.code = v->err.code, .status = v->err.status};
             snprintf(why.why, sizeof why.why, "%.*s", (int)sizeof why.why - 1, v->err.text);
         }
-        xh_session_over(s, o->url->server, r->leads->server, v->login, why.code ? &why : NULL);
-        xh_trace(XH_T_ORIGIN, "login-over", "id=%p url=%s end=%d", (void *)r, o->url->shown, (int)v->login);
-        xh_url_unref(r->leads);
-        r->leads = NULL;
+        end_login(r, v->login, why.code ? &why : NULL);
     }
     if (!goes_on)
         xh_jar_free(&r->chain);

@@ -16,8 +16,8 @@ void xh_learn_check(struct xh_origin *o);
  * at once: copies at several servers may differ for good. Takes the lock. */
 void xh_learn_date(struct xh_origin *o);
 
-/* Wanted bytes have come of |x|, whose |finds| is set: that its URL is good is remembered, long before a stream ends.
- * Thread of |x|; takes the lock. */
+/* Wanted bytes have come of |x|, whose |finds| is set: that its URL is good is remembered, with the cookies and the
+ * login that led there, long before a stream ends. Thread of |x|; takes the lock. */
 void xh_learn_found(struct xh_exchange *x);
 
 /* Judges the finished |x|, and keeps what was learnt: tries, limits, target, token, poison. Fills |v| and returns its

@@ -139,10 +139,10 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_l
     x->doubled = r->hedge ? 2 : r->hedged;
     x->url = xh_url_ref(xh_request_url(r));
     x->waits = waits_for_target(r);
-    x->finds = j->ask != XH_ASK_STAT && (r->url || o->seeks == r || o->found_ns);
     r->targets = o->targets;
     x->token = xh_token_ref(o->caller.token);
     x->at_login = r->url && j->ask != XH_ASK_STAT && xh_caller_login(&o->caller, r->url) != NULL;
+    x->finds = j->ask != XH_ASK_STAT && !x->at_login && (r->url || o->seeks == r || o->found_ns);
     x->login_turn = XH_LOGIN_GO;
     x->proxy = xh_proxy_for(&o->caller.proxies, x->url);
     x->turn = XH_PROXY_FREE;

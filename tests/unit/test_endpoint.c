@@ -1289,6 +1289,9 @@ Test(endpoint, few_requests_are_hedged_on_the_same_thread_and_counted, .init = f
     for (int i = 0; i < 100; i++)
         peer(20, 40);
     unsigned active = e->active;
+    l[0]->r.chain.n = 1;
+    cr_assert_neq(xh_endpoint_hedge(&l[0]->r), 0, "it would go without the cookies of the redirect");
+    l[0]->r.chain.n = 0;
     cr_assert_eq(xh_endpoint_hedge(&l[0]->r), 0);
     struct xh_request *twin = l[0]->r.twin;
     cr_assert(twin && twin->twin == &l[0]->r && twin->thread == l[0]->r.thread && twin->state == XH_REQ_BOUND);

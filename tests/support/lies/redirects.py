@@ -40,11 +40,20 @@ def portal(r):
     r.send(Reply(302, Location=here(r, Shared.ports["other"], f"/pass:{r.arg or 60}/{r.n}-{name}?sign=secret")))
 
 
-@fault("pass", whole=True)
+@fault("portal-cookie")
+def portal_cookie(r):
+    """After 100 ms to /pass-cookie:N/COUNT-NAME at the same port, with a cookie for that alone."""
+    time.sleep(0.1)
+    name = f"{r.n}-{r.path.rpartition('/')[2]}"
+    r.send(Reply(302, Location=f"/pass-cookie:{r.arg or 60}/{name}", Set_Cookie=f"pass={name}; Path=/; Secure"))
+
+
+@fault("pass", "pass-cookie", whole=True)
 def passes(r):
-    """Good for as many requests as the argument says (60), then 403: where portal sends to. The first reply of each
-    stops half way until a second request for it comes, 5 s at most."""
-    if r.n > int(r.arg or 60):
+    """Good for as many requests as the argument says (60), then 403: where portal sends to; portal-cookie: with its
+    cookie alone. The first reply of each stops half way until a second request for it comes, 5 s at most."""
+    needs = r.path.startswith("/pass-cookie")
+    if r.n > int(r.arg or 60) or (needs and r.headers["Cookie"] != f"pass={r.path.rpartition('/')[2]}"):
         return r.send(Reply(403, b"expired"))
     reply = r.honest()
     r.send(reply, body=False)
@@ -54,6 +63,50 @@ def passes(r):
         with Shared.lock:
             Shared.lock.wait_for(lambda: len(Shared.requests[r.path]) > 1, timeout=5)
     return r.write(reply.body[half:])
+
+
+logged_in = {}     # the path behind a door: (its last session, how many requests that has served)
+
+
+@fault("door", whole=True)
+def door(r):
+    """To /signin at `other`: a login takes 300 ms, and is good for as many requests as the argument says (60). The
+    first reply to each stops half way until a second request has come in by it; "alone" in the log: none did within
+    3 s."""
+    with Shared.lock:
+        session, served = logged_in.get(r.path, (0, 0))
+        let_in = session and r.headers["Cookie"] == f"in={session}" and served < int(r.arg or 60)
+        logged_in[r.path] = session, served + bool(let_in)
+        Shared.lock.notify_all()
+    if not let_in:
+        return r.send(Reply(302, Location=here(r, Shared.ports["other"], f"/signin{r.path}")))
+    reply = r.honest()
+    r.send(reply, body=False)
+    half = len(reply.body) // 2
+    r.write(reply.body[:half])
+    if served == 0 and session > 1:     # an opening has no other
+        with Shared.lock:
+            r.note["alone"] = not Shared.lock.wait_for(lambda: logged_in[r.path] != (session, 1), timeout=3)
+    return r.write(reply.body[half:])
+
+
+@fault("signin", whole=True)
+def signin(r):
+    """Where door sends to: whoever has a password comes back by /enter."""
+    if not r.headers["Authorization"]:
+        return r.send(Reply(401, WWW_Authenticate='Basic realm="Log in"'))
+    time.sleep(0.3)
+    return r.send(Reply(302, Location=here(r, Shared.ports["port"], f"/enter{r.path[len('/signin'):]}")))
+
+
+@fault("enter", whole=True)
+def enter(r):
+    """Where signin sends back to: a session for what is behind the door."""
+    path = r.path[len("/enter"):]
+    with Shared.lock:
+        session = logged_in.get(path, (0, 0))[0] + 1
+        logged_in[path] = session, 0
+    r.send(Reply(302, Location=path, Set_Cookie=f"in={session}; Path=/; Secure"))
 
 
 @fault("redirect-loop")
