@@ -86,13 +86,13 @@ void xh_handle_dress(void *e)
     curl_easy_setopt(e, CURLOPT_COOKIEFILE, ""); /* parses cookies. Which are sent, each request says */
 }
 
-/* What a proxy refused the last request's connection with, as a status of 300 or more; 0: none did. */
+/* What a proxy refused the last request's connection with, as a status other than 2xx; 0: none did. */
 static int proxy_status(void *e)
 {
     long status = 0, socks = CURLPX_OK;
     curl_easy_getinfo(e, CURLINFO_HTTP_CONNECTCODE, &status);
     curl_easy_getinfo(e, CURLINFO_PROXY_ERROR, &socks);
-    if (status >= 300)
+    if (status / 100 != 2 && status)
         return (int)status;
     return socks == CURLPX_USER_REJECTED || socks == CURLPX_NO_AUTH ? 407 : socks == CURLPX_REPLY_NOT_ALLOWED ? 403 : 0;
 }

@@ -217,9 +217,13 @@ int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int statu
                    u->shown, text, from, socks ? "" : " (403 Forbidden)");
         return 1;
     }
-    int login = status < 400 || status == 511;
+    int interim = status < 200, login = (status < 400 && !interim) || status == 511;
     xh_err_set(err, XH_E_NET, status, "%.200s: the proxy %.200s of %s made no connection to the server (it answered %d)%s",
-               u->shown, text, from, status, login ? ". A network that wants a login by a browser does so" : "");
+               u->shown, text, from, status,
+               login     ? ". A network that wants a login by a browser does so"
+               : interim ? ". libcurl takes an answer before the last one (1xx) for a refusal. Ask the proxy's "
+                           "operator to switch that off, or name the server in no_proxy"
+                         : "");
     return !login && status < 500 && status != 408 && status != 429;
 }
 

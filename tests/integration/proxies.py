@@ -166,6 +166,11 @@ def refused(tap, t):
                 connect_proxy.Proxy(refuses=status) as p:
             out, err = t.open(t.env(p, login="", XHDF5_RETRIES="1"))
             assert out.startswith(f"XH_E_NET {status}") and f"127.0.0.1:{p.port}" in out and "browser" in out, out
+    with tap.claim("a proxy that answers 100 first: no retry, and an error that names it"), \
+            connect_proxy.Proxy(interim=b"HTTP/1.1 100 Continue\r\n\r\n") as p:
+        out, err = t.open(t.env(p, login=""))
+        assert out.startswith("XH_E_NET 100") and f"127.0.0.1:{p.port}" in out and "1xx" in out, out
+        assert "browser" not in out and len(p.asked) <= 2, (out, p.asked)
 
 
 def doctor(tap, t):

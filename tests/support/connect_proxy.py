@@ -9,10 +9,10 @@ import threading
 class Proxy:
     """|login|: "name:password" that it wants, or None; |refuses|: the status that each request gets, 0: none; |to|: the
     ports of this machine that stand for hosts elsewhere, then the only ones that it connects to; |all_at|: a port of
-    loopback that every host is taken for."""
+    loopback that every host is taken for; |interim|: what it says before it answers a good CONNECT."""
 
-    def __init__(self, login=None, refuses=0, to=None, all_at=None):
-        self.login, self.refuses, self.to, self.all_at = login, refuses, to, all_at
+    def __init__(self, login=None, refuses=0, to=None, all_at=None, interim=b""):
+        self.login, self.refuses, self.to, self.all_at, self.interim = login, refuses, to, all_at, interim
         self.lock = threading.Lock()
         self.asked = []     # (first line, login or None, status)
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -56,7 +56,7 @@ class Proxy:
             to = ("127.0.0.1", self.all_at) if self.all_at else (host, int(port))
             with socket.create_connection(to, timeout=20) as server:
                 if method == "CONNECT":
-                    s.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                    s.sendall(self.interim + b"HTTP/1.1 200 Connection established\r\n\r\n")
                 else:       # one request a connection
                     rest = re.sub(rb"(?im)^proxy-[^\r]*\r\n", b"", rest)
                     server.sendall(f"{method} {path} HTTP/1.1\r\nConnection: close\r\n".encode() + rest)
