@@ -166,9 +166,9 @@ static int asks_for_most(const struct xh_exchange *x)
     return x->asked_bytes + 256u * x->asked > x->dialect.size / 2;
 }
 
-/* A 500 to several ranges is a limit (XRootD 5.5) or a server's bad moment, which a pause helps: so first a pause; if
- * it says so again, half as many for this request; and when these worked and a later request of more fails, it is a
- * limit.
+/* A 500 to several ranges, or a hang-up, is a limit (XRootD 5.5; a server that trips over them) or a bad moment, which
+ * a pause helps: so first a pause; if it comes again, half as many for this request; and when these worked and a later
+ * request of more fails, it is a limit.
  * Returns 1 when fewer are to be asked for at once. */
 static int too_wide(const struct xh_attempt *a, struct xh_verdict *v)
 {
@@ -710,6 +710,8 @@ static enum xh_next judge_net(const struct xh_attempt *a, struct xh_verdict *v)
                     x->token->note, long_token(x));
         return later(a, v, few, 0);
     }
+    if (a->out->net == XH_NET_BROKEN && x->reply.status == 0 && x->sent_ns && too_wide(a, v))
+        return again_for(v, "narrow", "hung up");
     if (a->out->net == XH_NET_PROXY)
         return xh_proxy_refused(x->proxy, x->url, a->out->proxy_status, &v->err) ? XH_NEXT_FAIL : later(a, v, few, 0);
     /* Where there are others to the server, it, or a firewall, may take no more of us. A name that does not resolve,

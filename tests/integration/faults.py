@@ -108,6 +108,7 @@ SURVIVED = {
     "ok": {}, "no-etag": {}, "no-validator": {}, "weak-etag": {}, "xrootd": {}, "partial": {}, "no-length": {},
     "chunked": {}, "extra-bytes": {}, "close-after": {}, "http10": {}, "continue": {}, "slow:1": {}, "redirect": {},
     "redirect-307": {}, "redirect-ticket": {}, "no-range@3-3": {}, "503@2-2": {}, "multipart-lf": {}, "too-many:10": {},
+    "several-hang-up": {},
 }
 # fault -> (h5py's exception, what its text must tell, options)
 FAILED = {

@@ -280,6 +280,47 @@ Test(verdict, a_500_that_only_fewer_ranges_get_past_is_a_limit, .init = fresh, .
     cr_assert_eq(a.limits.max_ranges, RANGES / 4, "it is not");
 }
 
+/* |n| ranges were asked for over a new connection or an |old| one, which ended instead of a reply. */
+static enum xh_next hang_up(unsigned n, int old)
+{
+    ask(n, first, "");
+    x.opened = !old;
+    return judge(XH_NET_BROKEN);
+}
+
+/* As a program of a few lines does in which such a request is an error that nobody catches. */
+Test(verdict, a_server_that_hangs_up_on_several_ranges_again_and_again_is_asked_for_fewer, .init = fresh, .fini = over)
+{
+    for (int old = 0; old < 2; old++) {
+        unsigned n = RANGES;
+        a.tries = (struct xh_tries){0};
+        xh_limits_init(&a.limits);
+        a.sockets = 3;
+        cr_assert_eq(hang_up(n, old), XH_NEXT_LATER, "it may have been started anew");
+        for (; n > 1; n = a.tries.most_ranges) {
+            cr_assert_eq(hang_up(n, old), XH_NEXT_AGAIN);
+            cr_assert_eq(a.tries.most_ranges, n / 2, "%u", n);
+        }
+        cr_assert_eq(bring(1), XH_NEXT_AGAIN);
+        a.tries = (struct xh_tries){0};
+        cr_assert_eq(hang_up(RANGES, old), XH_NEXT_AGAIN);
+        cr_assert_eq(a.limits.max_ranges, 1, "of all its files");
+    }
+    fresh();
+    cr_assert_eq(hang_up(RANGES, 0), XH_NEXT_LATER);
+    cr_assert_eq(bring(RANGES), XH_NEXT_DONE);
+    cr_assert_eq(hang_up(RANGES, 0), XH_NEXT_LATER, "each of these was a bad moment");
+    cr_assert_eq(a.limits.max_ranges, XH_RANGES_AT_FIRST);
+    a.tries = (struct xh_tries){0};
+    for (int i = 0; i < 3; i++) {
+        ask(RANGES, first, "");
+        x.sent_ns = 0;
+        x.opened = 1;
+        cr_assert_eq(judge(XH_NET_BROKEN), XH_NEXT_LATER, "it never came so far as to be asked for ranges");
+    }
+    cr_assert_eq(a.tries.most_ranges, 0);
+}
+
 Test(verdict, what_shows_a_limit_narrows_at_once_and_for_all_files_of_the_server, .init = fresh, .fini = over)
 {
     static const struct {

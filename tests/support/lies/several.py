@@ -2,6 +2,15 @@
 from .reply import BOUNDARY, Reply, fault, honest_reply, multipart, on_several, part
 
 
+@fault("several-hang-up")
+def hang_up(r):
+    """A close instead of a reply, as of a program in which such a request is an error."""
+    if r.ranges and len(r.ranges) > 1:
+        r.hang_up()
+    else:
+        honest_reply(r)
+
+
 @on_several("multipart-bad-boundary")
 def bad_boundary(r, reply):
     """The body's boundary is not the header's."""
