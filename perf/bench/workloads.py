@@ -113,6 +113,16 @@ def table(p):
         t.append(Workload(f"T1-{name}", f"{len(places)} pieces of 64 KiB of {p.images} images, {what}",
                           ("images", p.images), ("pieces", "images", f"1,{ROWS},{data.SIDE}", "{places}", "one"), both,
                           places=tuple(places), serial=True, extra=True))
+    t.append(Workload("T1-threads", f"{len(at)} pieces of 64 KiB of {p.images} images, by four threads",
+                      ("images", p.images), ("pieces", "images", f"1,{ROWS},{data.SIDE}", "{places}", "threads"),
+                      ("h5py",), places=tuple(at), serial=True, extra=True))
+    deep, high, wide = data.CHUNK
+    chunks = [(i, r, c) for i in range(0, p.chunked_images, deep) for r in range(0, data.SIDE, high)
+              for c in range(0, data.SIDE, wide)]
+    t.append(Workload("T1-chunks", f"{len(chunks)} gzip chunks of {p.chunked_images} images, by four threads",
+                      ("chunked", "btree1", "gzip", p.chunked_images),
+                      ("pieces", "images", f"{deep},{high},{wide}", "{places}", "threads"), ("h5py",),
+                      places=tuple(chunks), extra=True))
     n, rows, columns = p.cube
     t.append(Workload("K1", f"three columns d[:, y, x] of a contiguous cube of {n} x {rows} x {columns} uint16",
                       ("cube", n, rows, columns),
