@@ -79,7 +79,6 @@ static struct xh_run_read *run_of(struct xh_turns *s, struct xh_range r)
     enum xh_run_kind kind = XH_RUN_NONE;
     size_t i = find(run, r, &kind);
     s->reads++;
-    xh_cover_note(&s->cover, r, r.len);
     if (run->seq.last.len == 0 || (i == 0 && kind == XH_RUN_UP)) {
         run->at = s->reads;
         return run;
@@ -88,10 +87,7 @@ static struct xh_run_read *run_of(struct xh_turns *s, struct xh_range r)
     was = i < XH_RUNS_MOST ? run[i] : *young;
     if (kind == XH_RUN_NONE) {
         was.back = 0;
-        if (xh_cover_is_by_threads(&s->cover))
-            xh_predict_join(&was.seq, &s->cover, r);
-        else
-            find_step(run, r, &was);
+        find_step(run, r, &was);
     } else if (comes_back(run, i, r, kind)) {
         was.back = s->reads;
     }
