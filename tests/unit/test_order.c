@@ -614,6 +614,28 @@ Test(order, many_tiny_chunks_are_not_looked_through_at_every_read, .timeout = 20
     xh_chunkindex_free(ci);
 }
 
+/* Four threads take the next chunk each. Then a reader takes one here and there, farther on each time. */
+Test(order, what_threads_pass_by_for_good_ends_their_order)
+{
+    uint64_t n = 20000, bytes = MIB / 4, holds[4] = {0, 1, 2, 3}, taken = 4, hops = 0, ahead = 0;
+    struct xh_chunkindex *ci = array_of(n, bytes);
+    struct xh_range out[256];
+    srand(6);
+    for (int i = 0; i < 200; i++) {
+        size_t k = (size_t)rand() % 4;
+        cr_assert(xh_chunkindex_raw(ci, (struct xh_range){DATA_AT + holds[k] * bytes, bytes}));
+        ahead += xh_chunkindex_next(ci, 64 * MIB, out, 256);
+        holds[k] = taken++;
+    }
+    cr_assert_geq(ahead, 300, "they are followed: %llu", (unsigned long long)ahead);
+    for (uint64_t at = taken; at < n - 300; at += 300) {
+        cr_assert(xh_chunkindex_raw(ci, (struct xh_range){DATA_AT + at * bytes, bytes}));
+        hops += xh_chunkindex_next(ci, 64 * MIB, out, 256);
+    }
+    cr_assert_lt(hops, 3 * 256, "%llu", (unsigned long long)hops);
+    xh_chunkindex_free(ci);
+}
+
 /* What a stream was to bring, and mostly never did, is not what wrong guesses cost. */
 Test(order, a_stretch_that_was_left_leaves_other_guesses_their_allowance)
 {

@@ -328,7 +328,7 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
         return XH_ORDER_AGAIN;
     uint64_t late = o->cover.late;
     int is_near = xh_cover_note(&o->cover, here, o->streak + 1);
-    if (o->by_threads && is_near && (o->cover.late > late || rank > o->now.rank))
+    if (o->by_threads && is_near && xh_cover_is_by_threads(&o->cover) && (o->cover.late > late || rank > o->now.rank))
         return read_by_thread(o, rank, o->cover.late > late);
     o->by_threads = 0;
     if (!is_near)

@@ -12,7 +12,8 @@
  * of rank differences that was seen twice is followed until it fails.
  *
  * Threads that take the next chunk each, or the next few, miss again and again, too. They are known by what they come
- * back for. From then on chunks are followed as they lie, and what is read before or after its time is no miss.
+ * back for. From then on chunks are followed as they lie, and what is read before or after its time is no miss, as long
+ * as no more is passed by than was read.
  *
  * Ranks without a chunk (holes) are skipped, because HDF5 does not read them. */
 #ifndef XH_ORDER_H
