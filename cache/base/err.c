@@ -27,12 +27,6 @@ static int is_code(int code)
     return code <= 0 && code > -(int)(sizeof codes / sizeof *codes);
 }
 
-int xh_status_passes(int status)
-{
-    return status == 408 || status == 425 || status == 429 ||
-           (status >= 500 && status != 501 && status != 505 && status != 511);
-}
-
 size_t xh_utf8_length(const char *text)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

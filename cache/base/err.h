@@ -47,10 +47,6 @@ int xh_err_set(struct xh_err *err, int code, int status, const char *fmt, ...)
 #define xh_err_set(err, code, ...) ((void)(xh_err_set)(err, code, __VA_ARGS__), (code))
 #endif
 
-/* Returns 1 when |status| may be another one soon: of 5xx all but those that speak of the request. 520 to 527 are what
- * a CDN says of the server behind it; what is not known counts as 500 (RFC 9110, 15). */
-int xh_status_passes(int status);
-
 /* Returns the length of the UTF-8 character at |text|, in bytes. Returns 0 when it is not a character, is a control
  * character (also C1), or changes the direction of writing: that could make a line say something else. */
 size_t xh_utf8_length(const char *text);

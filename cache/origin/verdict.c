@@ -390,11 +390,19 @@ static int too_much(int status)
     return status == 400 || status == 413 || status == 414 || status == 431 || status == 494;
 }
 
+/* 1 when |status| may be another one soon: of 5xx all but those that speak of the request. 520 to 527 are what a CDN
+ * says of the server behind it; what is not known counts as 500 (RFC 9110, 15). */
+static int is_transient(int status)
+{
+    return status == 408 || status == 425 || status == 429 ||
+           (status >= 500 && status != 501 && status != 505 && status != 511);
+}
+
 /* 1 when |status| of a redirect's target may mean that the redirect is over: a signed URL is refused with 400, 401,
  * 403, 404 or 410, and much else, once its time is out. What passes by itself is waited for: see judge_status. */
 static int may_have_expired(const struct xh_exchange *x, int status)
 {
-    if (xh_status_passes(status))
+    if (is_transient(status))
         return 0;
     return x->ask == XH_ASK_STAT || (status >= 400 && status != 412 && status != 416);
 }
@@ -458,7 +466,7 @@ static enum xh_next judge_login(const struct xh_attempt *a, struct xh_verdict *v
 {
     const struct xh_exchange *x = a->x;
     int status = x->reply.status;
-    if (xh_status_passes(status)) {
+    if (is_transient(status)) {
         v->hold_ms = xh_reply_retry_after_ms(&x->reply);
         xh_sentence(a, &v->err, XH_E_STATUS, status,
                     "the login host answered with status %d, %" PRIu64 " retries did not help", status,
@@ -486,13 +494,13 @@ static int return_is_refused(const struct xh_attempt *a)
 {
     int status = a->x->reply.status;
     return a->tries.login == XH_LOGIN_BACK && a->x->reply.over &&
-           (is_page(a) || (status >= 400 && status < 500 && !xh_status_passes(status)));
+           (is_page(a) || (status >= 400 && status < 500 && !is_transient(status)));
 }
 
 /* What |v|, the verdict on a reply behind a login, says of that: who is let in there has a session. */
 static void see_session(const struct xh_attempt *a, struct xh_verdict *v)
 {
-    int in = v->served || (a->tries.login == XH_LOGIN_IN && !xh_status_passes(a->x->reply.status));
+    int in = v->served || (a->tries.login == XH_LOGIN_IN && !is_transient(a->x->reply.status));
     if (a->tries.login >= XH_LOGIN_BACK && a->x->reply.over && v->login == XH_LOGIN_NONE && in)
         v->login = XH_LOGIN_GOOD;
 }
@@ -617,7 +625,7 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     const struct xh_exchange *x = a->x;
     int status = x->reply.status;
     uint64_t after_ms = xh_reply_retry_after_ms(&x->reply);
-    if (xh_status_passes(status) || asks_too_often(x))
+    if (is_transient(status) || asks_too_often(x))
         v->hold_ms = after_ms;
     if (limits_readers(x)) {
         pardon(a, v, a->others);
@@ -665,7 +673,7 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
         v->served = 1; /* where it is: a redirect to there holds for what is read next */
         return XH_NEXT_DONE;
     }
-    return xh_status_passes(status) ? judge_passing(a, v, after_ms) : judge_last(a, v);
+    return is_transient(status) ? judge_passing(a, v, after_ms) : judge_last(a, v);
 }
 
 int xh_lacks_connection(const struct xh_outcome *out, int answered)

@@ -131,11 +131,10 @@ enum xh_known xh_known_of(const char *url, const struct xh_options *o)
     return is_noted(url, n, o) || is_noted(url, xh_url_server_bytes(url), o) ? XH_KNOWN_NONE : XH_KNOWN_NOTHING;
 }
 
-void xh_known_opened(const char *url, const struct xh_options *o, int rc, int status)
+void xh_known_opened(const char *url, const struct xh_options *o, int rc)
 {
     size_t n = xh_url_directory_bytes(url);
-    int passes = rc == XH_E_STATUS && (xh_status_passes(status) || status == 403); /* 403: asked too often */
-    int some = rc == 0, none = !passes && (rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS);
+    int some = rc == 0, none = rc == XH_E_NOENT || rc == XH_E_ACCES || rc == XH_E_STATUS;
     if ((!some && !none) || pthread_mutex_trylock(&lock))
         return;
     int keeps = none && known(url, n) == XH_KNOWN_SOME;

@@ -14,10 +14,8 @@ enum xh_known {
 /* |url|: of a file in the directory. Threads: any. Does not block on the network. */
 enum xh_known xh_known_of(const char *url, const struct xh_options *o);
 
-/* Notes what an opening of a sidecar there has shown, which returned |rc| (a failure: with |status|, or 0). What passes
- * shows nothing. Of a refusal other than 404 the caller sees to it that the file itself is not refused: that may be a
- * network's login, or want a token. */
-void xh_known_opened(const char *url, const struct xh_options *o, int rc, int status);
+/* Notes what an opening of a sidecar there, which returned |rc|, has shown. */
+void xh_known_opened(const char *url, const struct xh_options *o, int rc);
 
 /* Prints once in this process that the sidecar |url| is ignored, all of it or a part. */
 void xh_known_warn(const char *url, const char *why);

@@ -173,15 +173,15 @@ static void become(struct xh_metadata_image *b, enum state state, const char *wh
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Waits until the file is open. Returns 1; or 0 when that failed. */
+/* Waits until the file is open. Returns 1; or 0 when it was closed meanwhile. */
 static int wait_for_opening(struct xh_metadata_image *b)
 {
     pthread_mutex_lock(&b->lock);
     while (!b->opened && b->holders == 2)
         pthread_cond_wait(&b->news, &b->lock);
-    int opened = b->opened;
+    int open = b->holders == 2;
     pthread_mutex_unlock(&b->lock);
-    return opened;
+    return open;
 }
 
 static int is_closed(struct xh_metadata_image *b)
@@ -220,7 +220,7 @@ static const char *read_index(struct xh_metadata_image *b)
     if (fetch(b, sizeof raw, h.index_bytes, index, &b->err))
         why = b->err.text;
     else
-        why = wait_for_opening(b) && !is_closed(b) ? compare_head(b, &h) : closed;
+        why = wait_for_opening(b) ? compare_head(b, &h) : closed;
     why = why ? why : xh_metaimage_read(&h, index, &b->image);
     free(index);
     if (!why && !(b->block = calloc(h.blocks, sizeof *b->block))) {
@@ -259,8 +259,8 @@ static int open_asking(struct xh_metadata_image *b)
     int rc = XH_E_NOENT;
     if (known == XH_KNOWN_NONE && !b->required)
         xh_err_set(&b->err, rc, 404, "another process has just looked for it");
-    else if ((rc = b->files->open(b->url, &b->opt, &b->file, &b->err)) == 0 || rc == XH_E_NOENT || wait_for_opening(b))
-        xh_known_opened(b->url, &b->opt, rc, b->err.status);
+    else
+        xh_known_opened(b->url, &b->opt, rc = b->files->open(b->url, &b->opt, &b->file, &b->err));
     xh_shadow_turn_over(&turn);
     return rc;
 }
