@@ -6,7 +6,6 @@
  * the transfer that asked, is in the table. Threads: as baton.h. */
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 #include "origin/origin.h"
 #include "baton.h"
 #include "world.h"
+#include "wrong.h"
 
 #define SERVER "http://sim.test:8000"
 #define FILE_BYTES 3000000u
@@ -56,8 +56,6 @@ static unsigned named, expired; /* how many targets there were, and how many of 
 static unsigned served[1000];   /* requests at each */
 static unsigned asked;          /* how often the first server was, since the target expired */
 static int stands;              /* what a reader of the first transfer's says */
-static char *wrong_text;
-static size_t wrong_size;
 
 unsigned sim_renewals(void)
 {
@@ -67,15 +65,6 @@ unsigned sim_renewals(void)
 const char *sim_renewal_name(unsigned i)
 {
     return ways[i].name;
-}
-
-__attribute__((format(printf, 1, 2))) static void wrong(const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    if (!wrong_text[0])
-        vsnprintf(wrong_text, wrong_size, fmt, ap);
-    va_end(ap);
 }
 
 static struct sim_lie lies(const char *path, const char *range)

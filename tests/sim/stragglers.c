@@ -5,7 +5,6 @@
  * time means: far sooner than the straggler would have ended. Threads: as baton.h. */
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "origin/origin.h"
 #include "baton.h"
 #include "world.h"
+#include "wrong.h"
 
 #define FILE_BYTES 3000000u
 #define STRAGGLER 27u /* which request straggles */
@@ -68,8 +68,6 @@ static const struct way *way;
 static struct sim_object object = {.path = "/data/file.h5", .size = FILE_BYTES, .version = 1};
 static uint64_t straggler_end; /* last byte that the straggler is asked for; 0: it was not asked yet */
 static unsigned asked, straggler_asked;
-static char *wrong_text;
-static size_t wrong_size;
 
 unsigned sim_straggler_ways(void)
 {
@@ -79,15 +77,6 @@ unsigned sim_straggler_ways(void)
 const char *sim_straggler_name(unsigned i)
 {
     return ways[i].name;
-}
-
-__attribute__((format(printf, 1, 2))) static void wrong(const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    if (!wrong_text[0])
-        vsnprintf(wrong_text, wrong_size, fmt, ap);
-    va_end(ap);
 }
 
 static struct sim_lie lies(const char *path, const char *range)
