@@ -186,7 +186,7 @@ static int open_asking(struct xh_file *f, struct xh_opening *op, struct xh_origi
     if (rc == 0)
         xh_replicas_get_info(f->origin, &info);
     if (rc == 0 && apart != info.apart)
-        xh_shadow_note_lack(name, &f->opt, info.apart);
+        xh_shadow_note_lack(name, &f->opt, info.apart, 0);
     return rc;
 }
 

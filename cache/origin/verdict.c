@@ -61,6 +61,12 @@ static int goes_back(const struct xh_attempt *a, struct xh_verdict *v)
     return 1;
 }
 
+/* 1 when |a| looks for what most likely does not exist: nothing waits because of it, and it is not asked for again. */
+static int is_mere_look(const struct xh_attempt *a)
+{
+    return a->x->options->doubtful && !a->opened;
+}
+
 /* One more failure worth retrying: LATER, or FAIL with the error, which the caller has set. */
 static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsigned retries, uint64_t at_least_ms)
 {
@@ -71,7 +77,7 @@ static enum xh_next later(const struct xh_attempt *a, struct xh_verdict *v, unsi
             return XH_NEXT_FAIL;
     }
     /* A server that wants to be left alone is not asked again for what nobody waits for. */
-    if (at_least_ms && a->speculative)
+    if ((at_least_ms && a->speculative) || (a->x->reply.status >= 400 && is_mere_look(a)))
         return XH_NEXT_FAIL;
     if (a->x->fresh >= XH_PROGRESS_BYTES)
         t->failures = 0;
@@ -625,9 +631,9 @@ static enum xh_next judge_status(const struct xh_attempt *a, struct xh_verdict *
     const struct xh_exchange *x = a->x;
     int status = x->reply.status;
     uint64_t after_ms = xh_reply_retry_after_ms(&x->reply);
-    if (is_transient(status) || asks_too_often(x))
+    if ((is_transient(status) || asks_too_often(x)) && !is_mere_look(a))
         v->hold_ms = after_ms;
-    if (limits_readers(x)) {
+    if (limits_readers(x) && !is_mere_look(a)) {
         pardon(a, v, a->others);
         if (!a->others || a->heard_ns <= x->begun_ns) /* however little it has to do at once */
             xh_limits_refuses(&v->limits, wanted_since(a), x->sent_ns, a->now_ns);

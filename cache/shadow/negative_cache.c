@@ -30,7 +30,7 @@ int xh_shadow_lacks(const char *name, const struct xh_options *o, unsigned lasts
     return lacks;
 }
 
-void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks)
+void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks, unsigned since_s)
 {
     char file[XH_NAME_BYTES];
     int dirfd = xh_directory_place('n', name, o, lacks, file);
@@ -38,7 +38,8 @@ void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks
         return;
     int fd = lacks ? xh_open_own(dirfd, file, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd >= 0) {
-        futimens(fd, NULL);
+        time_t since = time(NULL) - (time_t)since_s;
+        futimens(fd, (struct timespec[2]){{.tv_sec = since}, {.tv_sec = since}});
         close(fd);
     } else if (!lacks) {
         unlinkat(dirfd, file, 0);

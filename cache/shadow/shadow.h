@@ -204,10 +204,11 @@ void xh_shadow_hint_save(struct xh_shadow *s, const char *text);
 void xh_shadow_hint_forget(const char *url, const struct xh_options *o);
 
 /* The negative cache, for the user's other processes. xh_shadow_note_lack notes that |name|, any text, does not
- * exist; with |lacks| 0, that it exists after all. xh_shadow_lacks returns 1 when its absence was noted in the last
- * |lasts_s| seconds, XH_NEGATIVE_MOST_S at most. Both cost a few system calls and never fail. */
+ * exist, as is known for |since_s| seconds; with |lacks| 0, that it exists after all. xh_shadow_lacks returns 1 when
+ * its absence was noted in the last |lasts_s| seconds, XH_NEGATIVE_MOST_S at most. Both cost a few system calls and
+ * never fail. */
 #define XH_NEGATIVE_MOST_S 3600
-void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks);
+void xh_shadow_note_lack(const char *name, const struct xh_options *o, int lacks, unsigned since_s);
 int xh_shadow_lacks(const char *name, const struct xh_options *o, unsigned lasts_s);
 
 /* A turn to do what other processes may want to do at the same time: see turn.c. */

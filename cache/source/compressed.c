@@ -94,7 +94,7 @@ static const char *examine(struct xh_compressed *b, int *there)
 {
     int rc = b->files->open(b->url, &b->opt, &b->file, &b->err);
     *there = rc == 0;
-    xh_known_opened(b->known, &b->opt, rc);
+    xh_known_opened(b->known, &b->opt, rc, b->err.status);
     return rc ? b->err.text : read_table(b);
 }
 

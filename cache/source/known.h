@@ -1,5 +1,6 @@
 /* What is known of directories and their sidecars, so that no server is asked in vain for each file. Kept for ten
- * minutes: in this process; and where there are none, in the shadows' directory for the user's other processes. */
+ * minutes (a refusal that may pass: ten seconds): in this process; and where there are none, in the shadows' directory
+ * for the user's other processes. */
 #ifndef XH_KNOWN_H
 #define XH_KNOWN_H
 
@@ -14,8 +15,11 @@ enum xh_known {
 /* |url|: of a file in the directory. Threads: any. Does not block on the network. */
 enum xh_known xh_known_of(const char *url, const struct xh_options *o);
 
-/* Notes what an opening of a sidecar there, which returned |rc|, has shown. */
-void xh_known_opened(const char *url, const struct xh_options *o, int rc);
+/* Notes what an opening of a sidecar there has shown, which returned |rc|; |status|: of the reply, where it failed. */
+void xh_known_opened(const char *url, const struct xh_options *o, int rc, int status);
+
+/* Forgets that there are none, as the file itself was refused, too. */
+void xh_known_forget(const char *url, const struct xh_options *o);
 
 /* Prints once in this process that the sidecar |url| is ignored, all of it or a part. */
 void xh_known_warn(const char *url, const char *why);

@@ -259,8 +259,10 @@ static int open_asking(struct xh_metadata_image *b)
     int rc = XH_E_NOENT;
     if (known == XH_KNOWN_NONE && !b->required)
         xh_err_set(&b->err, rc, 404, "another process has just looked for it");
-    else
-        xh_known_opened(b->url, &b->opt, rc = b->files->open(b->url, &b->opt, &b->file, &b->err));
+    else {
+        rc = b->files->open(b->url, &b->opt, &b->file, &b->err);
+        xh_known_opened(b->url, &b->opt, rc, b->err.status);
+    }
     xh_shadow_turn_over(&turn);
     return rc;
 }
@@ -343,6 +345,8 @@ void xh_metadata_image_close(struct xh_metadata_image *b)
     int last = --b->holders == 0;
     pthread_cond_broadcast(&b->news);
     pthread_mutex_unlock(&b->lock);
+    if (last && !b->opened && b->err.code == XH_E_ACCES)
+        xh_known_forget(b->url, &b->opt);
     if (last)
         free_all(b);
 }

@@ -16,7 +16,9 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
+                str(pathlib.Path(__file__).resolve().parents[1] / "support")]
+import faults  # noqa: E402
 import harness  # noqa: E402
 
 TOOL = harness.BUILD / "vfd/tool/xhdf5"
@@ -299,6 +301,17 @@ with h5py.File(sys.argv[1]):
     while b" sidecar used=" not in open("/proc/self/fd/2", "rb").read():
         time.sleep(0.05)
 """
+# The same where the file may not open, and no longer than 20 s: there may be no look.
+STAYS_ANYWAY = """
+import sys, time, h5py
+try:
+    f = h5py.File(sys.argv[1])
+except OSError:
+    pass
+ends = time.monotonic() + 20
+while b" sidecar used=" not in open("/proc/self/fd/2", "rb").read() and time.monotonic() < ends:
+    time.sleep(0.05)
+"""
 
 
 def absence_is_remembered(room):
@@ -325,6 +338,39 @@ def absence_is_remembered(room):
         assert asked("second.h5", a) == 0 and asked("tree.h5", a) == 0
         assert room.walk("second.h5", a, sidecar="require")[0] is None
     (room.root / "second.h5").unlink()
+
+
+def passing_trouble_is_no_absence(room):
+    """What passes, as overload, a login, or no token yet, is kept for ten seconds, for which the server is spared."""
+    def walk(liar, trouble, shadow):
+        path = f"/{trouble}/tree.h5"
+        env = harness.driver_env(None, shadow, log="stats,read,origin", sidecar="auto", head_bytes=8192)
+        with tempfile.TemporaryFile() as said:
+            subprocess.run([harness.DATA_PYTHON, "-c", STAYS_ANYWAY, liar.base + path], env=env, check=True,
+                           stdin=subprocess.DEVNULL, stderr=said, timeout=100)
+            return len(liar.requests().get(path + SUFFIX, ()))
+    asked, files = {}, {}
+    with faults.Liar(room.file) as liar:
+        for trouble in ("502@1-2", "503:0@1-2", "login@1-2", "401@1-2"):
+            with harness.shadow_dir() as shadow:
+                first = walk(liar, trouble, shadow)
+                noted = [path for path in pathlib.Path(shadow).rglob("n-*") if path.is_file()]
+                for path in noted:
+                    os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 10))
+                asked[trouble], files[trouble] = (first, walk(liar, trouble, shadow) - first), len(noted)
+    print(f"# asked at first, and ten seconds later: {asked}; notes: {files}")
+    assert all(first and then for first, then in asked.values()), asked
+    assert files["502@1-2"] and files["503:0@1-2"], files
+    assert asked["503:0@1-2"][0] == 1, f"a look is one request: {asked}"
+
+
+def a_refused_image_is_one_that_is_absent(room):
+    """As S3 says 403 of what is not there, to a reader that may not list the bucket: beside a file that is read."""
+    tool(room.file)
+    room.sidecar().chmod(0)
+    with harness.shadow_dir() as shadow:
+        in_time(lambda: len(re.findall(rf"origin send .*{SUFFIX} ", room.walk(shadow=shadow, log="origin")[1])) == 0)
+    room.sidecar().chmod(0o644)
 
 
 def options_say(room):
@@ -448,7 +494,9 @@ def main():
         subprocess.run([harness.DATA_PYTHON, "-c", MAKE, root / "tree.h5", harness.TOP / "tests/support"], check=True)
         with harness.Server(kind, root) as server:
             room = Room(server, root)
-            for claim in (absence_is_remembered, asks_for_no_metadata, its_head_is_asked_for_once, a_changed_file,
+            for claim in (absence_is_remembered, passing_trouble_is_no_absence if kind == "nginx" else None,
+                          a_refused_image_is_one_that_is_absent if kind == "nginx" else None,
+                          asks_for_no_metadata, its_head_is_asked_for_once, a_changed_file,
                           options_say if kind == "nginx" else None,
                           the_index_of_a_larger_file_takes_no_memory if kind == "nginx" else None,
                           many_fetch_it_once, a_child_reads_on if kind == "nginx" else None):

@@ -1148,7 +1148,7 @@ static int with_files_limited(rlim_t bytes)
     xh_shadow_join(&opt);
     xh_shadow_turn("a name", &opt, 100, &turn);
     xh_shadow_turn_over(&turn);
-    xh_shadow_note_lack(URL, &opt, 1);
+    xh_shadow_note_lack(URL, &opt, 1, 0);
     struct xh_shadow *s = open_shadow(100 * PAGE);
     int bad = !xh_shadow_private(s);
     xh_shadow_busy(s);

@@ -206,6 +206,27 @@ Test(verdict, a_server_that_limits_its_readers_and_answers_others_meanwhile_is_n
     cr_expect_eq(n, 5, "500 is a fault, which may be this file's: %u", n);
 }
 
+/* As a sidecar is looked for. */
+Test(verdict, what_most_likely_does_not_exist_is_asked_for_once_and_nothing_waits_because_of_it, .init = fresh,
+     .fini = over)
+{
+    static const char *const troubles[] = {"503 Busy", "429 Slow", "500 Oops", "403 Often"};
+    char lines[64];
+    for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++)
+        for (int opened = 0; opened < 2; opened++) {
+            fresh();
+            options.doubtful = 1;
+            a.opened = opened;
+            a.others = 3;
+            a.heard_ns = now + 2 * SECOND;
+            snprintf(lines, sizeof lines, "HTTP/1.1 %s\nRetry-After: 60\n\n", troubles[i]);
+            struct xh_limits before = a.limits;
+            cr_expect_eq(answer(1, lines), opened ? XH_NEXT_LATER : XH_NEXT_FAIL, "%s", lines);
+            cr_expect_eq(v.hold_ms, opened ? 60000 : 0, "%s", lines);
+            cr_expect(opened || memcmp(&before, &a.limits, sizeof before) == 0, "%s", lines);
+        }
+}
+
 Test(verdict, a_status_that_cannot_be_used_says_what_it_means, .init = fresh, .fini = over)
 {
     static const struct {
