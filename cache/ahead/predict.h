@@ -23,7 +23,7 @@ struct xh_predict_seq {
     uint64_t step;        /* from the start of the read before |last| to |last|'s; modulo 2^64 */
     unsigned same;        /* how often in a row |step| was the distance */
     uint64_t first;       /* where this run began */
-    uint64_t bytes;       /* read in this run */
+    uint64_t bytes;       /* read in this run, less a part of what it has passed by */
     uint64_t ended;       /* what the last run of several reads had read, where that was a short one */
     uint64_t ahead;       /* UP: end of what was proposed; STRIDE: reads proposed after |last| */
     uint64_t window;      /* how far ahead the last read let it look */

@@ -20,6 +20,15 @@ int xh_holes_add(struct xh_holes *h, struct xh_range r)
     return 1;
 }
 
+void xh_holes_push(struct xh_holes *h, struct xh_range r)
+{
+    unsigned low = 0;
+    for (unsigned i = 1; i < h->n; i++)
+        low = h->at[i].off < h->at[low].off ? i : low;
+    if (!xh_holes_add(h, r))
+        h->at[low] = r;
+}
+
 void xh_holes_fill(struct xh_holes *h, unsigned i, struct xh_range r, uint64_t least)
 {
     struct xh_range before = {h->at[i].off, r.off - h->at[i].off};

@@ -1,6 +1,6 @@
 /* Holes: what a reader has passed by of an order, and has not read yet. Several threads that take the next piece each
- * are not quite in order, and come back for it. Units are the caller's: bytes, or
- * chunks by their rank. Pure: no I/O, no clock, no locks.
+ * are not quite in order, and come back for it. Units are the caller's: bytes, or chunks by their rank.
+ * Pure: no I/O, no clock, no locks.
  *
  * Threads: one at a time per object; the caller locks. */
 #ifndef XH_HOLES_H
@@ -21,6 +21,9 @@ unsigned xh_holes_find(const struct xh_holes *h, struct xh_range r);
 
 /* Notes that |r|, which lies in no other one, is one, unless there is no room. Returns 1 when it is noted, or empty. */
 int xh_holes_add(struct xh_holes *h, struct xh_range r);
+
+/* The same, but where there is no room |r| takes the place of the lowest one. */
+void xh_holes_push(struct xh_holes *h, struct xh_range r);
 
 /* |r| is read, of the |i|th hole, which holds it. What is left of that is a hole, if it has |least| or more. */
 void xh_holes_fill(struct xh_holes *h, unsigned i, struct xh_range r, uint64_t least);

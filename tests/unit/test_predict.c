@@ -387,11 +387,11 @@ Test(predict, one_slice_of_a_large_dataset_brings_little_behind_it)
 
 Test(predict, pieces_that_are_skipped_for_good_end_a_run)
 {
-    /* Of a run each second to fourth piece is read from the 30th on, by chance: it ends soon. */
+    /* Of a run each eighth to twelfth piece is read from the 30th on, by chance: it ends soon. */
     struct model m = {.whole = {0, 4000 * MIB}};
     uint64_t at = 0, far = 0;
     srand(6);
-    for (int i = 0; i < 130; i++, at += i < 30 ? 1 : 2 + rnd(3)) {
+    for (int i = 0; i < 130; i++, at += i < 30 ? 1 : 8 + rnd(5)) {
         uint64_t got = reads(&m, (struct xh_range){at * MIB, MIB}, 16 * MIB, 4000 * MIB);
         far += i >= 60 ? got : 0;
     }
@@ -472,6 +472,37 @@ static int missed_by_threads(unsigned threads, uint64_t len)
     }
     free(m.at);
     return missed;
+}
+
+/* Returns how many of the reads at |at|, in MiB, of 1 MiB each, end a run or streams. */
+static unsigned breaks(const uint64_t *at, size_t n)
+{
+    struct xh_turns s = {0};
+    struct xh_turns_due due;
+    unsigned broken = 0;
+    for (size_t i = 0; i < n; i++) {
+        xh_turns_saw(&s, &(struct xh_turns_read){.r = {at[i] * MIB, MIB}, .size = 9000 * MIB, .window = 64 * MIB},
+                     &due);
+        broken += s.run[0].seq.kind != XH_RUN_UP || due.leaves;
+    }
+    return broken;
+}
+
+Test(turns, a_run_that_leaves_out_pieces_goes_on)
+{
+    /* Three equal steps among others are no stride. */
+    static const uint64_t odd[] = {1, 2, 3, 4, 5, 6, 7, 9, 10, 13, 14, 15, 17, 18, 21, 22, 24, 26, 28, 29, 30};
+    cr_expect_eq(breaks(odd, sizeof odd / sizeof *odd), 0);
+    for (unsigned kept = 1; kept < 10; kept++) {
+        uint64_t at[400], next = 8;
+        for (size_t i = 0; i < 400; i++, next++) {
+            while (i >= 24 && ((uint32_t)next * 2654435761u >> 16) % 10 >= kept) /* as by chance */
+                next++;
+            at[i] = next;
+        }
+        unsigned n = breaks(at, 400);
+        cr_expect(kept > 1 ? n == 0 : n > 100, "%u of ten are read: %u", kept, n);
+    }
 }
 
 Test(turns, pieces_that_threads_read_not_quite_in_order_are_a_run, .timeout = 60)
