@@ -64,8 +64,9 @@ int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece)
         gap = (struct xh_range){end, c->from - end};
     else if (r.off < c->from || end <= c->to) /* anew */
         return begin(c, r);
-    if (c->from == c->to || c->missing + gap.len > c->bytes + XH_HOLES_MOST * piece || !xh_holes_add(&c->holes, gap))
+    if (c->from == c->to || c->missing + gap.len > c->bytes + XH_HOLES_MOST * piece)
         return begin(c, r);
+    xh_holes_push(&c->holes, gap);
     c->missing += gap.len;
     c->bytes += end <= c->from ? r.len : end - xh_max64(r.off, c->to);
     c->from = xh_min64(c->from, r.off);
@@ -73,7 +74,8 @@ int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece)
     return 1;
 }
 
-int xh_cover_is_by_threads(const struct xh_cover *c)
+int xh_cover_is_upwards(const struct xh_cover *c)
 {
-    return c->late > 0 && c->missing <= c->bytes && c->to - c->first >= c->first - c->from;
+    int up = c->late > 0 ? c->to - c->first >= c->first - c->from : c->first == c->from;
+    return up && c->missing <= c->bytes;
 }

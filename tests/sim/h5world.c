@@ -330,6 +330,7 @@ struct h5 {
     hid_t file;
     uint64_t dice;
     uint64_t holds[POOL_MOST], taken; /* the piece that each thread of a pool reads next; how many were given out */
+    uint64_t passed; /* of SIM_ORDER_SOME, pieces that were left out so far */
     unsigned version, *versions; /* of the file's bytes so far, and of its sources'; 0: none */
     struct sim_result *out;
     uint8_t *buf;
@@ -425,6 +426,10 @@ static uint64_t in_turn(struct h5 *h, uint64_t i, uint64_t n)
     case SIM_ORDER_THEN: return i < n / 4 ? i : n / 4 + 2 * (i - n / 4);
     case SIM_ORDER_TWICE: return i / 2;
     case SIM_ORDER_POOL: return of_pool(h, i, n);
+    case SIM_ORDER_SOME:
+        while (dice(h, 10) >= h->w->kept)
+            h->passed++;
+        return i + h->passed;
     case SIM_ORDER_UP: break;
     }
     return i;

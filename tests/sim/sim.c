@@ -326,6 +326,7 @@ struct bench {
     uint64_t fetched;     /* the plain client's: bytes */
     uint64_t source_bytes, seed;
     unsigned sites, readers, threads; /* of an order by threads, at most 64 */
+    unsigned kept;                    /* of ten, where some are left out */
     struct site {
         double rtt_ms, rate_mbit, loss, seconds, then_mbit; /* from |seconds| on it has that rate; 0: it stays */
     } site[SIM_SITES_MOST];
@@ -441,6 +442,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     memset(w, 0, sizeof *w);
     w->seed = b->seed;
     w->threads = b->threads;
+    w->kept = b->kept;
     w->link = link_of(b, b->rtt_ms, b->rate_mbit, b->loss);
     w->sites = b->sites;
     for (unsigned i = 0; i < b->sites; i++)
@@ -550,6 +552,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
                : strstr(b->name, "-then")   ? SIM_ORDER_THEN
                : strstr(b->name, "-twice")  ? SIM_ORDER_TWICE
                : strstr(b->name, "-pool")   ? SIM_ORDER_POOL
+               : strstr(b->name, "-some")   ? SIM_ORDER_SOME
                                             : SIM_ORDER_UP;
     if (b->piece_bytes)
         w->read_bytes = b->piece_bytes;
@@ -840,6 +843,7 @@ static void usage(void)
            "sim --workload W1-twice …                  each piece is read twice, one read after the other\n"
            "sim --workload W1-pool|W2-pool [--threads N] …   by so many threads (4), each of which takes the next\n"
            "    piece\n"
+           "sim --workload W1-some|W2-some [--kept N] …      N of ten pieces (7), by chance, in order\n"
            "sim --workload W1-turns [--sources N] …    so many datasets in turns, a piece of each\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
            "sim --workload W1 … [--least R] [--within S]   less than R of the best plain client, or more than S\n"
@@ -899,11 +903,12 @@ int main(int argc, char **argv)
         {"within", 1, NULL, 'W'}, {"stalls", 1, NULL, 'l' + 512},
         {"takes", 1, NULL, 't' + 256}, {"serves", 1, NULL, 's' + 512},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"threads", 1, NULL, 't' + 512},
-        {"site", 1, NULL, 's' + 256},
+        {"kept", 1, NULL, 'k' + 256}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
     };
     struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .reads = 1000, .sources = 16,
-                      .source_bytes = 64u << 20, .readers = 1, .threads = 4, .seed = 1, .unpack_ns_byte = GZIP_NS_BYTE};
+                      .source_bytes = 64u << 20, .readers = 1, .threads = 4, .kept = 7, .seed = 1,
+                      .unpack_ns_byte = GZIP_NS_BYTE};
     double seconds = 0, least = 0, beside = 0, again = -1, stalls = -1, within = 0;
     uint64_t seed = 0, count = 0;
     unsigned bad = 1, every = 1;
@@ -952,6 +957,10 @@ int main(int argc, char **argv)
         case 't' + 512:
             b.threads = (unsigned)strtoul(optarg, NULL, 10);
             bad_word |= b.threads < 1 || b.threads > 64;
+            break;
+        case 'k' + 256:
+            b.kept = (unsigned)strtoul(optarg, NULL, 10);
+            bad_word |= b.kept < 1 || b.kept > 10;
             break;
         case 'r' + 256: b.readers = (unsigned)strtoul(optarg, NULL, 10); break;
         case 's' + 256: bad_word |= add_site(&b, optarg); break;

@@ -42,7 +42,7 @@ enum sim_h5 {
 };
 
 /* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second; TWICE: each twice,
- * one read after the other; POOL: by |threads|, each of which takes the next piece. */
+ * one read after the other; POOL: by |threads|, each of which takes the next piece; SOME: |kept| of ten, by chance. */
 enum sim_order {
     SIM_ORDER_UP,
     SIM_ORDER_DOWN,
@@ -51,6 +51,7 @@ enum sim_order {
     SIM_ORDER_THEN,
     SIM_ORDER_TWICE,
     SIM_ORDER_POOL,
+    SIM_ORDER_SOME,
 };
 
 /* Another server that has the file. Its link has the rate |then| (bytes per ns) from |changes_ns| on; 0: it stays. */
@@ -81,6 +82,7 @@ struct sim_world {
     double unpack_ns_byte;    /* its chunks are packed, and the reader takes so long for a byte; 0: they are not */
     int grows;                /* its chunked dataset could grow: 1 or 2 ways */
     unsigned threads;         /* of SIM_ORDER_POOL, at most 64 */
+    unsigned kept;            /* of SIM_ORDER_SOME, 1 to 10 */
     enum sim_order order;     /* of the pieces of a stream, or of chunks; SIM_ORDER_UP but in the workloads */
     int shared;               /* the readers have one open file; else each its own */
     enum sim_reading reading[SIM_READERS_MOST];

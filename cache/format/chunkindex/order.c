@@ -289,8 +289,8 @@ static void miss(struct xh_order *o, enum xh_order_event event)
     }
 }
 
-/* Several threads take the chunks as they lie. */
-static void follow_threads(struct xh_order *o)
+/* Chunks are read about as they lie. */
+static void follow_loosely(struct xh_order *o)
 {
     start(o, (int64_t)o->cover.to - 1);
     o->loop[0].sure = 1;
@@ -299,11 +299,11 @@ static void follow_threads(struct xh_order *o)
     o->misses = o->period = 0;
     o->wrong = 0;
     o->ahead = 0;
-    o->by_threads = 1;
+    o->loosely = 1;
 }
 
-/* One of several threads has read |rank|, which lies |late|, or before chunks that were not read yet. */
-static enum xh_order_event read_by_thread(struct xh_order *o, int64_t rank, int late)
+/* |rank| was read, which lies |late|, or behind chunks that were not read yet. */
+static enum xh_order_event read_loosely(struct xh_order *o, int64_t rank, int late)
 {
     if (late)
         return XH_ORDER_LATE;
@@ -328,9 +328,9 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
         return XH_ORDER_AGAIN;
     uint64_t late = o->cover.late;
     int is_near = xh_cover_note(&o->cover, here, o->streak + 1);
-    if (o->by_threads && is_near && xh_cover_is_by_threads(&o->cover) && (o->cover.late > late || rank > o->now.rank))
-        return read_by_thread(o, rank, o->cover.late > late);
-    o->by_threads = 0;
+    if (o->loosely && is_near && xh_cover_is_upwards(&o->cover) && (o->cover.late > late || rank > o->now.rank))
+        return read_loosely(o, rank, o->cover.late > late);
+    o->loosely = 0;
     if (!is_near)
         o->strays = 0;
     struct xh_order_spot next = o->now;
@@ -350,8 +350,8 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
         hit(o);
         return XH_ORDER_HIT;
     }
-    if (++o->strays >= STRAYS && xh_cover_is_by_threads(&o->cover)) {
-        follow_threads(o);
+    if (++o->strays >= STRAYS && xh_cover_is_upwards(&o->cover)) {
+        follow_loosely(o);
         return XH_ORDER_TURN;
     }
     miss(o, event);

@@ -11,9 +11,10 @@
  * Periodic orders that are no loops (chunks 0, 3, 5, then 10, 13, 15, …) miss again and again. After a miss, a period
  * of rank differences that was seen twice is followed until it fails.
  *
- * Threads that take the next chunk each, or the next few, miss again and again, too. They are known by what they come
- * back for. From then on chunks are followed as they lie, and what is read before or after its time is no miss, as long
- * as no more is passed by than was read.
+ * Threads that take the next chunk each, or the next few, miss again and again, too, and so does a reader that leaves
+ * out chunks here and there. The former are known by what they come back for, the latter as they only go upwards. From
+ * then on chunks are followed as they lie, and what is read before or after its time is no miss, as long as no more is
+ * passed by than was read.
  *
  * Ranks without a chunk (holes) are skipped, because HDF5 does not read them. */
 #ifndef XH_ORDER_H
@@ -73,7 +74,7 @@ struct xh_order {
     struct xh_order_spot front;
     struct xh_cover cover; /* the ranks of the last reads */
     unsigned strays;       /* misses since |cover| began, or a turn was as expected */
-    int by_threads;        /* 1: they are followed as they lie, by several threads; |now| is the farthest of them */
+    int loosely;           /* 1: chunks are followed as they lie, whether each is read or not; |now| is the farthest */
     /* The last differences. The newest is past[(npast - 1) % size]. */
     int64_t past[2 * XH_ORDER_PERIOD];
     uint64_t npast, missed; /* number of differences; its value at the last miss */
