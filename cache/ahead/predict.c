@@ -198,6 +198,13 @@ int xh_predict_is_met(const struct xh_predict_seq *p, struct xh_range r)
            xh_holes_find(&p->holes, r) < XH_HOLES_MOST;
 }
 
+void xh_predict_join(struct xh_predict_seq *p, const struct xh_cover *c, struct xh_range r)
+{
+    *p = (struct xh_predict_seq){.kind = XH_RUN_UP, .last = {c->to - r.len, r.len}, .step = r.len, .first = c->from,
+                                 .bytes = c->bytes - r.len, .ahead = c->to, .doubt = p->doubt, .holes = c->holes};
+    xh_holes_add(&p->holes, r);
+}
+
 void xh_predict_expect(struct xh_predict_seq *p, uint64_t off, uint64_t bytes)
 {
     *p = (struct xh_predict_seq){.kind = XH_RUN_UP, .first = off, .ahead = off, .bytes = bytes};

@@ -55,6 +55,9 @@ int xh_predict_is_young(const struct xh_predict_seq *p);
 /* Returns 1 when it is just where the run of |p| was to go on, or what that has passed by. */
 int xh_predict_is_met(const struct xh_predict_seq *p, struct xh_range r);
 
+/* |p| becomes the run that has read |c|, |r| as the last of it: that is to be noted next. */
+void xh_predict_join(struct xh_predict_seq *p, const struct xh_cover *c, struct xh_range r);
+
 /* A run that has read |bytes| elsewhere is expected to go on at |off|, where |p| has seen no read yet. */
 void xh_predict_expect(struct xh_predict_seq *p, uint64_t off, uint64_t bytes);
 

@@ -14,6 +14,7 @@ struct xh_turns {
         uint64_t at;   /* |reads| when it was read last */
         uint64_t back; /* |reads| when its reader last came back to it from another one like it; 0: never */
     } run[XH_RUNS_MOST]; /* the one that was read last comes first */
+    struct xh_cover cover; /* of the last reads: by it runs are known of which no two reads follow each other */
     uint64_t reads;
     unsigned n; /* to so many of them the reader came back lately; 0 also where it was to one, and some reads ago */
 };
