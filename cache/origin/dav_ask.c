@@ -299,8 +299,7 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
         return XH_E_ACCES;
     }
     if (xh_dav_lines(d, a, to, &lines)) {
-        if (turn == XH_PROXY_GO)
-            xh_proxy_turn_over(proxy, -1);
+        xh_proxy_heard(proxy, to, turn, 0);
         d->source = NULL;
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     }
@@ -308,13 +307,7 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     xh_caller_send(&d->caller, d->caller.token, to, &ask.send);
     perform(d, a, &ask, &out);
     free(lines.destination);
-    int login_refused = out.net == XH_NET_PROXY && out.proxy_status == 407;
-    if (turn == XH_PROXY_GO)
-        xh_proxy_turn_over(proxy, login_refused ? 0 : d->reply.over ? 1 : -1);
-    else if (login_refused && proxy && proxy->user)
-        xh_proxy_turn_over(proxy, 0);
-    if (out.net == XH_NET_PROXY && out.proxy_status == 403 && proxy)
-        xh_proxy_forbids(proxy, to);
+    xh_proxy_heard(proxy, to, turn, out.net == XH_NET_PROXY ? out.proxy_status : d->reply.over ? 200 : 0);
     int told = is_told(d) && !d->source_err.code && (d->reply.status >= 300 || out.net == XH_NET_CUT);
     d->source = NULL;
     d->makes_dirs |= xh_strncasecmp(d->reply.server, "XrootD", 6) == 0;

@@ -27,8 +27,8 @@ void xh_exchange_sent(struct xh_exchange *x, unsigned port)
     x->sent_ns = x->last_ns = x->pace_ns = xh_now_ns();
     if (x->turn == XH_PROXY_GO &&
         (x->url->https || xh_proxy_is_socks(x->proxy))) { /* it connected. Of http the reply tells */
+        xh_proxy_heard(x->proxy, x->url, x->turn, 200);
         x->turn = XH_PROXY_FREE;
-        xh_proxy_turn_over(x->proxy, 1);
     }
 }
 
@@ -41,15 +41,10 @@ void xh_exchange_over(struct xh_exchange *x, const struct xh_outcome *out)
 {
     x->lane = NULL;
     x->opened = out->opened;
-    int refused = out->net == XH_NET_PROXY ? out->proxy_status == 407 : x->reply.over && xh_exchange_is_proxys(x);
-    if (out->net == XH_NET_PROXY && out->proxy_status == 403 && x->proxy && x->turn != XH_PROXY_FORBIDDEN)
-        xh_proxy_forbids(x->proxy, x->url);
-    if (x->turn == XH_PROXY_GO) { /* a 407 that does not say whose it is says nothing */
-        x->turn = XH_PROXY_FREE;
-        xh_proxy_turn_over(x->proxy, refused ? 0 : x->reply.over && x->reply.status != 407 ? 1 : -1);
-    } else if (x->turn == XH_PROXY_FREE && out->net == XH_NET_PROXY && refused && x->proxy && x->proxy->user) {
-        xh_proxy_turn_over(x->proxy, 0); /* a login that it took before, and takes no more */
-    }
+    int status = out->net == XH_NET_PROXY ? out->proxy_status : x->reply.over ? x->reply.status : 0;
+    if (out->net != XH_NET_PROXY && status) /* a 407 that does not say whose it is says nothing */
+        status = status != 407 ? 200 : x->turn == XH_PROXY_GO && xh_exchange_is_proxys(x) ? 407 : 0;
+    xh_proxy_heard(x->proxy, x->url, x->turn, status);
 }
 
 void xh_exchange_resume(struct xh_exchange *x)
@@ -101,8 +96,8 @@ int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len)
         return 0;
     x->pace_ns = x->last_ns;
     if (x->turn == XH_PROXY_GO && x->reply.status != 407) { /* the body may stand still for long */
+        xh_proxy_heard(x->proxy, x->url, x->turn, 200);
         x->turn = XH_PROXY_FREE;
-        xh_proxy_turn_over(x->proxy, 1);
     }
     return xh_exchange_judge(x);
 }

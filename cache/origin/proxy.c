@@ -229,9 +229,11 @@ int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int statu
 
 /* ---- whose turn it is to show a login */
 
+enum answer { UNKNOWN, TRYING, TAKEN, REFUSED };
+
 static struct row {
     uint64_t key; /* 0: free */
-    enum { UNKNOWN, TRYING, TAKEN, REFUSED } is;
+    enum answer is;
     uint64_t at_ns;
 } rows[ROWS];
 static unsigned next_row;
@@ -255,6 +257,14 @@ static struct row *row_of(uint64_t key)
         *r = (struct row){.key = key, .is = UNKNOWN};
     }
     return r;
+}
+
+/* Lock held. */
+static void note(uint64_t key, enum answer is)
+{
+    struct row *r = row_of(key);
+    r->is = is;
+    r->at_ns = xh_now_ns();
 }
 
 /* Lock held. */
@@ -292,21 +302,15 @@ enum xh_proxy_turn xh_proxy_turn(const struct xh_proxy *p, const struct xh_url *
     return turn;
 }
 
-void xh_proxy_turn_over(const struct xh_proxy *p, int taken)
+void xh_proxy_heard(const struct xh_proxy *p, const struct xh_url *u, enum xh_proxy_turn turn, int status)
 {
+    if (!p)
+        return;
     pthread_mutex_lock(&lock);
-    struct row *r = row_of(p->key);
-    r->is = taken > 0 ? TAKEN : taken == 0 ? REFUSED : UNKNOWN;
-    r->at_ns = xh_now_ns();
-    pthread_mutex_unlock(&lock);
-}
-
-void xh_proxy_forbids(const struct xh_proxy *p, const struct xh_url *u)
-{
-    pthread_mutex_lock(&lock);
-    struct row *r = row_of(server_key(p, u));
-    r->is = REFUSED;
-    r->at_ns = xh_now_ns();
+    if (status == 403 && turn != XH_PROXY_FORBIDDEN)
+        note(server_key(p, u), REFUSED);
+    if (turn == XH_PROXY_GO || (turn == XH_PROXY_FREE && status == 407 && p->user))
+        note(p->key, status == 407 ? REFUSED : status == 200 ? TAKEN : UNKNOWN);
     pthread_mutex_unlock(&lock);
 }
 

@@ -53,8 +53,8 @@ int xh_proxy_refused(const struct xh_proxy *p, const struct xh_url *u, int statu
  * opened alone, and what was refused is not tried again for a minute. Nor is a server that the proxy forbids: some
  * proxies count these tries too. */
 enum xh_proxy_turn {
-    XH_PROXY_GO,      /* open: the caller says what came of it, once */
-    XH_PROXY_FREE,    /* the proxy has taken them before, or wants none: nothing is to be said */
+    XH_PROXY_GO,      /* open: the caller says what came of it, by xh_proxy_heard */
+    XH_PROXY_FREE,    /* the proxy has taken them before, or wants none */
     XH_PROXY_WAIT,    /* somebody else finds out: ask again soon */
     XH_PROXY_REFUSED, /* 407 was the answer */
     XH_PROXY_FORBIDDEN, /* 403 was the answer, to a connection to this server */
@@ -64,13 +64,10 @@ enum xh_proxy_turn {
  * leaf. */
 enum xh_proxy_turn xh_proxy_turn(const struct xh_proxy *p, const struct xh_url *u);
 
-/* |p| has answered 403 to a connection to the server of |u|, as CONNECT does: it is not asked for one again for a
- * minute. Threads: any. */
-void xh_proxy_forbids(const struct xh_proxy *p, const struct xh_url *u);
-
-/* After XH_PROXY_GO: |taken| 1: the proxy let us through; 0: 407; -1: nothing is known. 0 also after
- * XH_PROXY_FREE, where CONNECT got a 407: the login was good once. */
-void xh_proxy_turn_over(const struct xh_proxy *p, int taken);
+/* What |p|, which may be NULL, did with a request for |u| that had |turn|: |status| is 407 or 403 where it refused, 200
+ * where it let it through, else nothing is known. A 407 counts without GO, too: the login was good once.
+ * Threads: any. */
+void xh_proxy_heard(const struct xh_proxy *p, const struct xh_url *u, enum xh_proxy_turn turn, int status);
 
 /* The same for a fork's child. */
 void xh_proxy_after_fork(void);
