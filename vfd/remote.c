@@ -532,13 +532,6 @@ int xh_remote_cmp(const struct xh_remote *a, const struct xh_remote *b)
     return strcmp(a->url, b->url);
 }
 
-/* 1 when option |row| is the same in both. */
-static int is_same_option(const struct xh_opt_row *row, const struct xh_options *a, const struct xh_options *b)
-{
-    const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
-    return row->type == XH_OPT_STR ? strcmp(x, y) == 0 : memcmp(x, y, sizeof(uint64_t)) == 0;
-}
-
 void xh_remote_joined(struct xh_remote *a, struct xh_remote *b)
 {
     char names[400] = "";
@@ -547,7 +540,7 @@ void xh_remote_joined(struct xh_remote *a, struct xh_remote *b)
         return;
     const struct xh_options *x = xh_cache_options(a->file), *y = xh_cache_options(b->file);
     for (size_t i = 0; i < XH_OPT_COUNT && used < sizeof names; i++)
-        if (!is_same_option(&xh_opt_rows[i], x, y))
+        if (!xh_options_agree(&xh_opt_rows[i], x, y))
             used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", xh_opt_rows[i].name);
     if (!used)
         return;

@@ -274,6 +274,12 @@ int xh_options_from_env(struct xh_options *o, struct xh_err *err)
     return rc ? rc : xh_options_from_string(o, config_of_env(), "HDF5_DRIVER_CONFIG", err);
 }
 
+int xh_options_agree(const struct xh_opt_row *row, const struct xh_options *a, const struct xh_options *b)
+{
+    const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
+    return row->type == XH_OPT_STR ? strcmp(x, y) == 0 : memcmp(x, y, sizeof(uint64_t)) == 0;
+}
+
 int xh_options_env_has(const char *name)
 {
     size_t n = strlen(name);

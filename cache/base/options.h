@@ -91,6 +91,9 @@ int xh_options_set_number(struct xh_options *o, enum xh_opt_id id, uint64_t valu
  * nearest known name. Variables of the project's own tools are ignored. */
 int xh_options_from_env(struct xh_options *o, struct xh_err *err);
 
+/* Returns 1 when |a| and |b| have the same value of the option |row|. */
+int xh_options_agree(const struct xh_opt_row *row, const struct xh_options *a, const struct xh_options *b);
+
 /* Returns 1 when the environment has XHDF5_<name>, with any value, or HDF5_DRIVER_CONFIG speaks of it. Cheap. */
 int xh_options_env_has(const char *name);
 

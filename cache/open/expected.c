@@ -224,12 +224,9 @@ void xh_expected_open_beside(uint64_t family, unsigned others)
 static int same_options(const struct xh_options *a, const struct xh_options *b)
 {
     const struct xh_namer *x = &a->namer, *y = &b->namer;
-    for (size_t i = 0; i < XH_OPT_COUNT; i++) {
-        const struct xh_opt_row *row = &xh_opt_rows[i];
-        const char *p = (const char *)a + row->offset, *q = (const char *)b + row->offset;
-        if (row->type == XH_OPT_STR ? strcmp(p, q) != 0 : memcmp(p, q, sizeof(uint64_t)) != 0)
+    for (size_t i = 0; i < XH_OPT_COUNT; i++)
+        if (!xh_options_agree(&xh_opt_rows[i], a, b))
             return 0;
-    }
     return x->by_file == y->by_file && x->remote == y->remote && x->family == y->family &&
            strcmp(x->server, y->server) == 0 && strcmp(x->parent, y->parent) == 0 && a->may_lack == b->may_lack &&
            a->sums == b->sums && a->is_kept == b->is_kept && a->is_written == b->is_written;

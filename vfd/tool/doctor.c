@@ -1,5 +1,6 @@
 /* xhdf5 doctor: checks everything that reading a file at a URL depends on, in the order in which a read meets it. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../../cache/origin/wire.h"
@@ -219,29 +220,14 @@ static int examine(struct doctor *d)
     return d->report.failures ? XH_EXIT_FAILED : d->report.notes ? XH_EXIT_NO : XH_EXIT_OK;
 }
 
-/* Splits "https://host:port". Returns 0 or -1. */
-static int split(struct doctor *d)
-{
-    const char *host = xh_url_host(d->named->server), *colon = strrchr(host, ':');
-    size_t n = (size_t)(colon - host);
-    if (host[0] == '[') {
-        host++;
-        n -= 2;
-    }
-    if (n >= sizeof d->host || strlen(colon + 1) >= sizeof d->port)
-        return -1;
-    memcpy(d->host, host, n);
-    d->host[n] = '\0';
-    memcpy(d->port, colon + 1, strlen(colon + 1) + 1);
-    return 0;
-}
-
 static int doctor(struct doctor *d, int json)
 {
     struct xh_err err = {0};
     int code = XH_EXIT_FAILED;
-    if (xh_caller_url(d->given, d->o, &d->named, &err) || split(d))
-        return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text[0] ? err.text : "the host's name is too long");
+    if (xh_caller_url(d->given, d->o, &d->named, &err))
+        return xh_tool_fail(XH_EXIT_USAGE, "%s", err.text);
+    xh_url_host_name(d->named, d->host, sizeof d->host);
+    snprintf(d->port, sizeof d->port, "%s", strrchr(d->named->server, ':') + 1);
     d->at = xh_url_ref(d->named);
     d->has_user = d->named->user != NULL;
     /* What is wrong with CAs and netrc file, the steps say that meet it. */
