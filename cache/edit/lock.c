@@ -120,8 +120,8 @@ static void remove_dir(struct xh_dav *d, const char *dir, const char *data)
     char file[96];
     for (size_t i = 0; i < sizeof files / sizeof *files && *files[i]; i++) {
         name_of(file, sizeof file, dir, files[i]);
-        xh_dav_delete(d, file, XH_IGNORED);
-        if (xh_dav_delete(d, dir, XH_IGNORED) == 0) /* XRootD removes no directory that is not empty */
+        xh_dav_delete(d, file);
+        if (xh_dav_delete(d, dir) == 0) /* XRootD removes no directory that is not empty */
             return;
     }
 }
@@ -142,7 +142,7 @@ static void take_away(struct xh_turn *t)
     gone.name = name;
     if (xh_dav_move(t->dav, t->name, name, 0, XH_IGNORED)) {
         /* XRootD makes the destination before it finds that there is no source */
-        xh_dav_delete(t->dav, name, XH_IGNORED);
+        xh_dav_delete(t->dav, name);
         return;
     }
     int is_owner =
@@ -268,15 +268,15 @@ void xh_turn_leave(struct xh_turn *t, int empty)
     char owner[96];
     if (t->taken_ns && empty && xh_now_ns() - t->beat_ns < LEASE_NS / 2) {
         name_of(owner, sizeof owner, t->name, "owner");
-        if (xh_dav_removes_trees(t->dav) && xh_dav_delete(t->dav, t->name, XH_IGNORED) == 0)
+        if (xh_dav_removes_trees(t->dav) && xh_dav_delete(t->dav, t->name) == 0)
             return;
         /* XRootD. Once the directory is empty another client's may replace it, and that one is not removed. */
-        if (xh_dav_delete(t->dav, owner, XH_IGNORED) == 0)
-            xh_dav_delete(t->dav, t->name, XH_IGNORED);
+        if (xh_dav_delete(t->dav, owner) == 0)
+            xh_dav_delete(t->dav, t->name);
         return;
     }
     if (!t->taken_ns || xh_dav_move(t->dav, t->name, t->own, 0, XH_IGNORED) == 0)
         xh_turn_remove(t->dav, t->own);
     else
-        xh_dav_delete(t->dav, t->own, XH_IGNORED); /* as in take_away */
+        xh_dav_delete(t->dav, t->own); /* as in take_away */
 }

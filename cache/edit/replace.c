@@ -97,16 +97,17 @@ static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
 /* ---- */
 
 /* Moves the file at |aside| back, if there is no file. Returns 1 when there is one now. */
-static int put_back(struct xh_edit *e, const char *aside, struct xh_err *err)
+static int put_back(struct xh_edit *e, const char *aside)
 {
-    int rc = xh_dav_move(e->dav, aside, "", 0, err);
-    return rc == 0 || (rc == XH_E_STATUS && err->status == 412);
+    struct xh_err err;
+    int rc = xh_dav_move(e->dav, aside, "", 0, &err);
+    return rc == 0 || (rc == XH_E_STATUS && err.status == 412);
 }
 
 int xh_replace_undo(struct xh_edit *e, const char *aside)
 {
     /* it was replaced since, or has moved back */
-    int rc = put_back(e, aside, XH_IGNORED) ? xh_dav_delete(e->dav, aside, XH_IGNORED) : -1;
+    int rc = put_back(e, aside) ? xh_dav_delete(e->dav, aside) : -1;
     return rc == 0;
 }
 
@@ -128,7 +129,7 @@ int xh_replace_find(struct xh_edit *e)
     if (xh_dav_stat(e->dav, name, &st, XH_IGNORED) || !st.there)
         return 0;
     xh_trace(XH_T_VFD, "put-back", "url=%s from=%s", xh_dav_shown(e->dav), name);
-    return put_back(e, name, XH_IGNORED);
+    return put_back(e, name);
 }
 
 /* The error of a file that is at |aside| and should be at its name. Once it is renamed, what was written here can be
@@ -162,7 +163,7 @@ static int undo_later(struct xh_edit *e, const struct swap *w, int is_own, struc
     const char *back = is_own ? w->from : w->aside, *rest = is_own ? w->aside : w->from;
     if (!xh_replace_undo(e, back))
         return stranded(e, back, XH_E_NET, err);
-    xh_dav_delete(e->dav, rest, XH_IGNORED);
+    xh_dav_delete(e->dav, rest);
     return XH_REPLACE_LOST;
 }
 
@@ -205,7 +206,7 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
             return w.was.there ? undo_first(e, &w, is_expected, err) : XH_REPLACE_LOST;
         }
         if (!w.was.there || is_expected) {
-            xh_dav_delete(e->dav, w.aside, XH_IGNORED); /* this writer's own file */
+            xh_dav_delete(e->dav, w.aside); /* this writer's own file */
             e->missed = top;
             return hidden && is_expected ? XH_REPLACE_HIDDEN : XH_REPLACE_LOST;
         }

@@ -130,7 +130,7 @@ static int finish(struct xh_aside *s)
 {
     struct attempt *a = s->ctx;
     if (a->aside[0])
-        xh_dav_delete(s->e->side, a->aside, XH_IGNORED);
+        xh_dav_delete(s->e->side, a->aside);
     else
         a->looked = xh_dav_stat(s->e->side, "", &a->shown, XH_IGNORED) == 0;
     if (s->e->closing && a->looked && xh_dav_is_same(a->shown.validator, a->fresh.validator))

@@ -86,7 +86,7 @@ int xh_dav_put_text(struct xh_dav *d, const char *suffix, const char *text, stru
  * directory that is not empty is replaced by none. */
 int xh_dav_move(struct xh_dav *d, const char *from, const char *to, int overwrite, struct xh_err *err);
 int xh_dav_mkcol(struct xh_dav *d, const char *suffix, struct xh_err *err);
-int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err); /* one that is not there is deleted */
+int xh_dav_delete(struct xh_dav *d, const char *suffix); /* one that is not there is deleted. Why not, nobody asks */
 
 /* Opens the connection that the next function needs, or asks whether it still is there. Returns 1 when this server
  * takes several requests as one piece (see piece.h), as far as is known: nginx, not XRootD. */

@@ -186,10 +186,10 @@ int xh_dav_mkcol(struct xh_dav *d, const char *suffix, struct xh_err *err)
     return xh_dav_ask(d, &a, err);
 }
 
-int xh_dav_delete(struct xh_dav *d, const char *suffix, struct xh_err *err)
+int xh_dav_delete(struct xh_dav *d, const char *suffix)
 {
     struct xh_dav_asked a = {.method = "DELETE", .suffix = suffix, .again = 1};
-    int rc = xh_dav_ask(d, &a, err);
+    int rc = xh_dav_ask(d, &a, XH_IGNORED);
     return rc == XH_E_NOENT ? 0 : rc;
 }
 

@@ -270,21 +270,14 @@ static int read_hint(struct hinted *h, const char *text)
     return xh_dialect_from_hint(&h->dialect, text + n);
 }
 
-/* Takes the version |d|, which is known to be there now. */
-static void believe(struct xh_origin *o, const struct xh_dialect *d)
+/* Takes the version |d|, which is known to be there now. |rtt_ns|: the round trip that the process found which asked
+ * just now; 0: this one asked. */
+static void believe(struct xh_origin *o, const struct xh_dialect *d, double rtt_ns)
 {
     xh_engine_lock();
     o->dialect = *d;
     o->checked_ns = xh_now_ns();
-    xh_engine_unlock();
-}
-
-/* The same, told by a process that asked just now: what it found of the link holds here too. */
-static void believe_told(struct xh_origin *o, const struct hinted *h)
-{
-    believe(o, &h->dialect);
-    xh_engine_lock();
-    xh_endpoint_tell(o->url->server, h->rtt_ns);
+    xh_endpoint_tell(o->url->server, rtt_ns);
     xh_engine_unlock();
 }
 
@@ -301,7 +294,7 @@ static int open_hinted(struct xh_origin *o, const struct xh_dialect *hinted, str
         struct xh_dialect d = *hinted;
         if (o->options.is_written)
             xh_dialect_age(&d, d.proof == XH_BY_PROPFIND ? time(NULL) : p->date);
-        believe(o, &d);
+        believe(o, &d, 0);
         return 0;
     }
     return rc == 2 ? settle(o, p, NULL, early, err) : open_afresh(o, p, early, err);
@@ -376,7 +369,7 @@ int xh_origin_open(const char *url, const struct xh_options *options, const char
     o->files = options->beside;
     int known = hint && *hint && read_hint(&hinted, hint) == 0;
     if (known && vouched) {
-        believe_told(o, &hinted);
+        believe(o, &hinted.dialect, hinted.rtt_ns);
         confirmed = 1;
         xh_trace(XH_T_ORIGIN, "hint", "url=%s confirmed=1 vouched=1", o->url->shown);
     } else if (known)
@@ -421,7 +414,7 @@ int xh_origin_open_told(const char *url, const struct xh_options *options, const
         xh_origin_close(o);
         return rc;
     }
-    believe_told(o, &told);
+    believe(o, &told.dialect, told.rtt_ns);
     xh_dialect_validator(&o->dialect, o->validator, sizeof o->validator); /* fits: it did where it was opened */
     o->opened = 1;
     xh_learn_date(o);

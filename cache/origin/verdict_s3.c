@@ -8,10 +8,10 @@
 #include "sentence.h"
 #include "sentence_s3.h"
 
-static enum xh_next fail(struct xh_verdict *v)
+static int fail(struct xh_verdict *v)
 {
     v->next = XH_NEXT_FAIL;
-    return v->next;
+    return 1;
 }
 
 /* The key itself is refused: there may be another one by now; and what is public is read without. Returns 1 when it is
@@ -55,16 +55,16 @@ int xh_verdict_s3(const struct xh_attempt *a, struct xh_verdict *v)
                     "%d%s%s: the bucket is not at this endpoint, and where it is the server does not say. Name its "
                     "region with AWS_REGION, or its server with AWS_ENDPOINT_URL_S3",
                     status, e.code[0] ? " " : "", e.code);
-        return fail(v), 1;
+        return fail(v);
     }
     if (strcmp(e.code, "RequestTimeTooSkewed") == 0) {
         xh_sentence_s3_clock(a, &e, &v->err);
-        return fail(v), 1;
+        return fail(v);
     }
     if (status == 404 && xh_is_one_of(e.code, of_what_lacks)) {
         xh_sentence(a, &v->err, XH_E_NOENT, status, "404 %s: there is no such %s on the server", e.code,
                     strcmp(e.code, "NoSuchBucket") == 0 ? "bucket" : "object");
-        return fail(v), 1;
+        return fail(v);
     }
     if (x->token_sent && (status == 400 || status == 401 || status == 403) && xh_is_one_of(e.code, of_the_key) &&
         asks_again(a, v, e.code)) {
@@ -75,11 +75,11 @@ int xh_verdict_s3(const struct xh_attempt *a, struct xh_verdict *v)
     if ((status == 401 || status == 403 || (status == 400 && (xh_is_one_of(e.code, of_the_key) || x->url->ticket))) &&
         r->retry_after_s < 0) {
         xh_sentence_s3_refused(a, e.code, &v->err);
-        return fail(v), 1;
+        return fail(v);
     }
     if ((status == 400 || status == 404) && e.code[0]) {
         xh_sentence(a, &v->err, XH_E_STATUS, status, "%d %s: the server does not take the request", status, e.code);
-        return fail(v), 1;
+        return fail(v);
     }
     return 0;
 }
