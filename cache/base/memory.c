@@ -135,7 +135,8 @@ uint64_t xh_memory_left(void)
     return left;
 }
 
-uint64_t xh_memory_left_lately(void)
+/* The same, as of 50 ms ago at most. */
+static uint64_t left_lately(void)
 {
     static _Atomic uint64_t looked_ns, left = UINT64_MAX; /* relaxed: a look that is older by a moment is as good */
     uint64_t now = xh_now_ns(), last = atomic_load_explicit(&looked_ns, memory_order_relaxed);
@@ -147,6 +148,6 @@ uint64_t xh_memory_left_lately(void)
 
 uint64_t xh_memory_part(uint64_t has, uint64_t most)
 {
-    uint64_t left = xh_memory_left_lately(), part = left < UINT64_MAX - has ? (left + has) / XH_MEMORY_PART : most;
+    uint64_t left = left_lately(), part = left < UINT64_MAX - has ? (left + has) / XH_MEMORY_PART : most;
     return xh_min64(most, xh_max64(part, LEAST_BYTES));
 }

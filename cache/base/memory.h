@@ -11,9 +11,6 @@
  * descriptor is free for that, it is as it was last. */
 uint64_t xh_memory_left(void);
 
-/* The same, as of 50 ms ago at most. */
-uint64_t xh_memory_left_lately(void);
-
 /* Returns how many bytes something that has |has| may take now of the |most| that it was allowed: a program may have
  * taken much since then. At least 4 MiB, or |most|. */
 uint64_t xh_memory_part(uint64_t has, uint64_t most);

@@ -110,15 +110,15 @@ void xh_dav_give_up(struct xh_dav *d, int gives_up)
     atomic_store_explicit(&d->gives_up, gives_up, memory_order_relaxed);
 }
 
-struct xh_client *xh_dav_client(struct xh_dav *d, int silent, struct xh_err *err)
+int xh_dav_client(struct xh_dav *d, int silent, struct xh_client **out, struct xh_err *err)
 {
-    if (xh_loop_enter(&d->o, err)) /* libcurl is initialised by it, and its exit handler tells when it is too late */
-        return NULL;
+    /* libcurl is initialised by it, and its exit handler tells when it is too late. */
+    int rc = xh_loop_enter(&d->o, err);
+    if (rc)
+        return rc;
     xh_engine_unlock();
-    struct xh_client *h = xh_client_new(silent ? &no_events : &events, d, 1);
-    if (!h)
-        xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
-    return h;
+    *out = xh_client_new(silent ? &no_events : &events, d, 1);
+    return *out ? 0 : xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
 }
 
 /* ---- one request */
@@ -279,8 +279,9 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     int rc = xh_dav_wait(d, to, err);
     if (rc)
         return rc;
+    if (xh_dav_lines(d, a, to, &lines))
+        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
     xh_reply_init(&d->reply);
-    d->source = a->source;
     d->sent = d->told = 0;
     d->source_err = (struct xh_err){0};
     d->wait = (struct xh_wait){0};
@@ -294,17 +295,13 @@ static int exchange(struct xh_dav *d, const struct xh_dav_asked *a, const struct
     while ((turn = xh_proxy_turn(proxy, to)) == XH_PROXY_WAIT)
         xh_pause_ns(XH_PROXY_TURN_MS * UINT64_C(1000000));
     if (turn == XH_PROXY_REFUSED || turn == XH_PROXY_FORBIDDEN) {
-        d->source = NULL;
+        free(lines.destination);
         xh_proxy_refused(proxy, to, turn == XH_PROXY_REFUSED ? 407 : 403, err);
         return XH_E_ACCES;
     }
-    if (xh_dav_lines(d, a, to, &lines)) {
-        xh_proxy_heard(proxy, to, turn, 0);
-        d->source = NULL;
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a request");
-    }
     ask.send = (struct xh_send){.method = a->method, .headers = lines.line};
     xh_caller_send(&d->caller, d->caller.token, to, &ask.send);
+    d->source = a->source;
     perform(d, a, &ask, &out);
     free(lines.destination);
     xh_proxy_heard(proxy, to, turn, out.net == XH_NET_PROXY ? out.proxy_status : d->reply.over ? 200 : 0);

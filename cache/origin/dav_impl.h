@@ -65,8 +65,8 @@ struct xh_dav_lines {
 /* Fills |l| for the request |a| to |to|. Returns 0, or -1 without memory. */
 int xh_dav_lines(const struct xh_dav *d, const struct xh_dav_asked *a, const struct xh_url *to, struct xh_dav_lines *l);
 
-/* A client for |d|, which asks by itself or, |silent|, only connects; NULL with |err| set. */
-struct xh_client *xh_dav_client(struct xh_dav *d, int silent, struct xh_err *err);
+/* Makes a client for |d|, which asks by itself or, |silent|, only connects. Returns 0, XH_E_NOMEM or XH_E_SYS. */
+int xh_dav_client(struct xh_dav *d, int silent, struct xh_client **out, struct xh_err *err);
 
 /* Waits until |to|'s server need not be left alone any more, and for |d|'s turn where requests go out one by one.
  * Returns 0, or XH_E_SYS: the process is exiting. Blocks. */

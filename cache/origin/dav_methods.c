@@ -21,7 +21,6 @@ const char *xh_dav_text(const struct xh_dav *d)
 
 int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out, struct xh_err *err)
 {
-    struct xh_err own = {0};
     struct xh_dav *d = calloc(1, sizeof *d);
     if (!d)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a connection");
@@ -40,11 +39,7 @@ int xh_dav_open(const char *url, const struct xh_options *o, struct xh_dav **out
     if (rc == 0 && d->url->text[strlen(d->url->text) - 1] == '/')
         rc = xh_dav_is_directory(d, 0, err);
     rc = rc ? rc : xh_caller_find(&d->caller, &d->o, d->url, err);
-    if (rc == 0 && !(d->client = xh_dav_client(d, 0, &own))) {
-        rc = own.code;
-        if (err)
-            *err = own;
-    }
+    rc = rc ? rc : xh_dav_client(d, 0, &d->client, err);
     if (rc) {
         xh_dav_close(d);
         return rc;

@@ -115,7 +115,7 @@ int xh_dav_begin_quick(struct xh_dav *d)
         struct xh_outcome out;
         xh_caller_send(&d->caller, d->caller.token, d->url, &ask.send);
         ask.send.bearer = ask.send.user = ask.send.password = NULL; /* it only connects */
-        if (!(d->quick = xh_dav_client(d, 1, XH_IGNORED)) || xh_client_ask(d->quick, &ask, &out) != XH_NET_OK)
+        if (xh_dav_client(d, 1, &d->quick, XH_IGNORED) || xh_client_ask(d->quick, &ask, &out) != XH_NET_OK)
             goto out;
         if (d->counters)
             xh_count(d->counters, connections, 1);

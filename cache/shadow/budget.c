@@ -114,7 +114,7 @@ uint64_t xh_budget_now(const struct xh_shadow *s)
 
 /* ---- what this process may use ------------------------------------------------------------ */
 
-uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes, int on_disk)
+static uint64_t budget_auto(int dirfd, uint64_t used_bytes, int on_disk)
 {
     uint64_t memory = on_disk ? UINT64_MAX : xh_memory_left();
     uint64_t room = xh_free_bytes(dirfd), most = UINT64_MAX - used_bytes;
@@ -133,5 +133,5 @@ int xh_budget_is_useless(const struct xh_options *o, uint64_t budget)
 uint64_t xh_budget_of(int dirfd, const struct xh_options *o, uint64_t *used_bytes)
 {
     *used_bytes = xh_budget_used(dirfd, 0, o->on_disk);
-    return o->shadow_budget_bytes ? o->shadow_budget_bytes : xh_budget_auto(dirfd, *used_bytes, o->on_disk);
+    return o->shadow_budget_bytes ? o->shadow_budget_bytes : budget_auto(dirfd, *used_bytes, o->on_disk);
 }

@@ -4,11 +4,9 @@
 
 #include "impl.h"
 
-/* Returns the budget to use when the options give none: a quarter of the memory that this process may use, and at
- * most half of the file system's free space; |on_disk|: a quarter of that space. |used_bytes| of the directory count as
- * free. */
-uint64_t xh_budget_auto(int dirfd, uint64_t used_bytes, int on_disk);
-/* Returns the budget of the directory, by the options, or else by itself. Sets |*used_bytes| to what is taken of it. */
+/* Returns the budget of the directory: the option's, or else a quarter of the memory that this process may use, and at
+ * most half of the file system's free space; on a disk a quarter of that space. What is taken counts as free. Sets
+ * |*used_bytes| to what is taken of it. */
 uint64_t xh_budget_of(int dirfd, const struct xh_options *o, uint64_t *used_bytes);
 /* Returns 1 when |budget| is so small that private memory serves better; one that the user chose never is. */
 int xh_budget_is_useless(const struct xh_options *o, uint64_t budget);
