@@ -107,7 +107,7 @@ uint64_t xh_budget_measure(struct xh_shadow *s, int scan)
     return taken;
 }
 
-uint64_t xh_budget_now(const struct xh_shadow *s)
+uint64_t xh_shadow_budget(const struct xh_shadow *s)
 {
     return atomic_load_explicit(&s->budget_now, memory_order_relaxed);
 }

@@ -16,8 +16,6 @@ uint64_t xh_budget_used(int dirfd, ino_t skip, int on_disk);
 /* Measures the bytes that are taken, and returns them. This process's claims in flight are included. Looks through
  * the whole directory if |scan| is set or a scan is due. */
 uint64_t xh_budget_measure(struct xh_shadow *s, int scan);
-/* Returns the budget of |s| as of the last measurement: less than it was opened with if memory has become short. */
-uint64_t xh_budget_now(const struct xh_shadow *s);
 
 /* Called when a private shadow is closed: its bytes are free. */
 void xh_budget_leave(struct xh_shadow *s);

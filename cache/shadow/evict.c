@@ -187,7 +187,7 @@ static uint64_t make_private_room(struct xh_shadow *s, uint64_t want_bytes, uint
 
 static uint64_t make_room(struct xh_shadow *s, uint64_t want_bytes, int meta, struct xh_counters *c)
 {
-    uint64_t meta_room_bytes = meta ? 0 : xh_budget_now(s) / 2, own_bytes = 0, freed;
+    uint64_t meta_room_bytes = meta ? 0 : xh_shadow_budget(s) / 2, own_bytes = 0, freed;
     struct stat st;
     if (s->private_)
         return make_private_room(s, want_bytes, meta_room_bytes, c);
@@ -231,9 +231,9 @@ int xh_evict_charge(struct xh_shadow *s, uint64_t bytes, int meta, struct xh_cou
     atomic_fetch_add_explicit(&s->inflight, 1, memory_order_relaxed);
     uint64_t since = bytes + atomic_fetch_add_explicit(&s->since_bytes, bytes, memory_order_relaxed);
     uint64_t base = atomic_load_explicit(&s->base_bytes, memory_order_relaxed);
-    if (since < s->step_bytes && base + since <= xh_budget_now(s))
+    if (since < s->step_bytes && base + since <= xh_shadow_budget(s))
         return 1;
-    uint64_t taken = xh_budget_measure(s, 0), budget = xh_budget_now(s);
+    uint64_t taken = xh_budget_measure(s, 0), budget = xh_shadow_budget(s);
     if (taken <= budget)
         return 1;
     /* While another thread of this process makes room, some overdraft is better than a page that is not cached. */

@@ -46,7 +46,7 @@ struct xh_shadow {
 
     /* Atomic; used by this process alone. */
     _Atomic uint32_t owner;         /* 0: none yet. Release in owner.c pairs with the claimers' acquire */
-    _Atomic uint64_t budget_now;    /* at the last measurement: see xh_budget_now */
+    _Atomic uint64_t budget_now;    /* at the last measurement: see xh_shadow_budget */
     _Atomic uint64_t base_bytes;    /* bytes that all files took at the last measurement */
     _Atomic uint64_t others_bytes;  /* of them, those of other files */
     _Atomic uint64_t own_bytes;     /* a private shadow: bytes that its file took at its last measurement */

@@ -196,11 +196,6 @@ int xh_shadow_private(const struct xh_shadow *s)
     return s->private_;
 }
 
-uint64_t xh_shadow_budget(const struct xh_shadow *s)
-{
-    return xh_budget_now(s);
-}
-
 void xh_shadow_tell_hits(struct xh_shadow *s, uint64_t bytes)
 {
     if (bytes && s->map && !s->private_)

@@ -61,7 +61,8 @@ int xh_shadow_private(const struct xh_shadow *s);
  * private_budget_bytes. */
 unsigned xh_shadow_privates(void);
 
-/* Returns the most bytes that |s| may take together with all others of the user; if it is private, of the process. */
+/* Returns the most bytes that |s| may take together with all others of the user; if it is private, of the process. As
+ * of the last measurement: less than it was opened with if memory has become short. */
 uint64_t xh_shadow_budget(const struct xh_shadow *s);
 
 /* The argument |c| of the functions below gets pages_published, pages_evicted and claims_taken_over. It is given
