@@ -167,4 +167,8 @@ void xh_cache_lost(struct xh_file *f, uint64_t failures, uint64_t missing, uint6
 /* Ends speculation, leaves the shadow for the next reader. NULL allowed. Never fails, never blocks on the network. */
 void xh_cache_close(struct xh_file *f);
 
+/* The same, for the program's files: one that another file names may be kept, with what it has on its way, for when the
+ * program opens it again (open/expected.h). xh_cache_expect_none closes it. */
+void xh_cache_leave(struct xh_file *f);
+
 #endif

@@ -81,6 +81,8 @@ struct xh_file {
     struct xh_counters counters; /* changed by xh_count, anywhere */
     struct xh_account *account;  /* constant: |own|, or that of what the file is part of */
     struct xh_account own;
+    uint64_t asked_ns, answered_ns; /* when the origin was last asked for its version, and had answered */
+    _Atomic int failed;             /* a read has; relaxed */
     uint64_t hits_before; /* of counters.bytes_hit, another process's to tell the shadow of */
 
     /* The process whose engine and locks these are (process.h); one less: one of its threads is about to make them so.

@@ -305,7 +305,7 @@ void xh_family_foresees(uint64_t id, const struct xh_namer *by, const char *url,
             continue;
         out->behind = behind > out->behind ? behind : out->behind;
         out->soon = l->soon > out->soon ? l->soon : out->soon;
-        out->anew |= l->row == 1;
+        out->anew |= l->anew;
         for (; k && out->n < XH_EXPECTED_MOST; k--, first++) {
             char **to = &out->url[out->n], *key = NULL;
             if (asprintf(to, "%s%s", l->prefix, l->name[first].text) < 0)

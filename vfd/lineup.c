@@ -66,7 +66,13 @@ size_t xh_lineup_opened(struct xh_lineup *o, const char *url, size_t *first)
     if (i == o->names.n)
         return 0;
     size_t before = strlen(url) - strlen(o->name[i].text);
-    int follows = o->prefix && i == o->next && strlen(o->prefix) == before && memcmp(url, o->prefix, before) == 0;
+    int there = o->prefix && strlen(o->prefix) == before && memcmp(url, o->prefix, before) == 0;
+    int follows = there && i == o->next;
+    o->anew = !follows;
+    if (there && i + 1 == o->next) { /* the same one again */
+        o->anew = 0;
+        return 0;
+    }
     if (!follows) {
         free(o->prefix);
         o->prefix = strndup(url, before);

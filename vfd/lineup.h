@@ -28,6 +28,7 @@ struct xh_lineup {
     size_t row;       /* number of names opened one behind the other */
     size_t foreseen;  /* names before this one were already returned as expected */
     size_t soon;      /* of the next names, those that are about to be opened */
+    int anew;         /* the last opening began the order anew */
 };
 
 /* Takes over |names|, which has two or more. Returns 0, or -1 when out of memory; |names| is then freed. */

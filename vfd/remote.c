@@ -510,7 +510,7 @@ int xh_remote_close(struct xh_remote *r)
     xh_trace(XH_T_VFD, "close", "url=%s", r->shown);
     forget(r);
     int rc = r->edit && !r->stands_in ? close_edit(r) : 0;
-    xh_cache_close(r->file);
+    xh_cache_leave(r->file);
     unmake(r);
     return rc;
 }

@@ -236,6 +236,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     if (!whole)
         xh_account_init(f->account, o->stats != 0);
     xh_siblings_join(f);
+    f->asked_ns = xh_now_ns();
     uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     int rc = xh_version_open(f, url, told, err);
     if (rc) {
@@ -250,6 +251,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
         file_free(f);
         return rc;
     }
+    f->answered_ns = xh_now_ns();
     xh_layouts_begin(f);
     xh_siblings_enter(f, quiet);
     if (!whole)
@@ -269,10 +271,11 @@ static int open_quietly(const char *url, const struct xh_options *o, struct xh_f
     return cache_open(url, o, NULL, NULL, 1, out, err);
 }
 
+static const struct xh_expected_how ahead = {open_quietly, xh_cache_close, xh_version_is_current};
+
 int xh_cache_expect(const char *url, const struct xh_options *o)
 {
-    static const struct xh_expected_how how = {open_quietly, xh_cache_close, xh_version_is_current};
-    return xh_expected_note(url, o, &how);
+    return xh_expected_note(url, o, &ahead);
 }
 
 void xh_cache_expect_soon(uint64_t family, size_t n)
@@ -312,21 +315,41 @@ static int failed_ahead(const char *url, const struct xh_options *o, uint64_t wa
     return err->code;
 }
 
+/* 1 when nothing has shown that the origin has another version by now. */
+static int is_sound(struct xh_file *f)
+{
+    struct xh_origin_info info;
+    if (!atomic_load_explicit(&f->failed, memory_order_relaxed) && f->origin)
+        xh_replicas_get_info(f->origin, &info);
+    else
+        return 0;
+    return !info.changed;
+}
+
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)
 {
-    uint64_t waited_ns;
+    struct xh_handed how;
     struct xh_err failed;
-    int rc = xh_expected_take(url, o, out, &waited_ns, &failed);
+    int rc = xh_expected_take(url, o, out, &how, &failed);
+    if (rc > 0 && how.kept && !is_sound(*out)) {
+        xh_cache_close(*out);
+        rc = 0;
+    }
     if (rc == 0)
         return cache_open(url, o, NULL, NULL, 0, out, err);
     if (rc > 0) {
+        (*out)->asked_ns = how.asked_ns;
+        (*out)->answered_ns = how.opened_ns;
         xh_siblings_asked(*out);
-        xh_account_handed_over((*out)->account, waited_ns);
+        if (how.kept)
+            xh_account_waited((*out)->account, how.waited_ns);
+        else
+            xh_account_handed_over((*out)->account, how.waited_ns);
         return 0;
     }
     if (err)
         *err = failed;
-    return failed_ahead(url, o, waited_ns, &failed);
+    return failed_ahead(url, o, how.waited_ns, &failed);
 }
 
 int xh_cache_open_part(const char *url, const struct xh_options *o, struct xh_account *whole, struct xh_file **out,
@@ -453,4 +476,15 @@ void xh_cache_close(struct xh_file *f)
     xh_siblings_leave(f);
     end_aloud(f);
     file_free(f);
+}
+
+void xh_cache_leave(struct xh_file *f)
+{
+    if (!f)
+        return;
+    xh_file_after_fork(f);
+    xh_siblings_leave(f);
+    if (!f->opt.namer.by_file || f->account != &f->own || !is_sound(f) ||
+        !xh_expected_keep(f, f->url, &f->opt, &ahead, f->asked_ns, f->answered_ns))
+        xh_cache_close(f);
 }

@@ -30,6 +30,7 @@ struct expected {
     enum { NOTED, OPENING, OPEN, FAILED } state;
     int wanted;   /* the program's opening waits for it, and takes it out of the list */
     int dropped;  /* it is out of the list, and its thread frees it */
+    int kept;     /* |file| is as the program left it */
     struct xh_file *file; /* its thread's while OPENING */
     struct xh_err err;
     uint64_t asked_ns, opened_ns; /* when the origin was last asked for it, and when the answer was there */
@@ -90,9 +91,11 @@ static void *run(void *ctx)
         e->how->close(file);
         file = NULL;
     }
-    if (!file)
+    int anew = !file;
+    if (anew)
         rc = e->how->open(e->url, &e->opt, &file, &err);
     pthread_mutex_lock(&all.lock);
+    e->kept &= !anew;
     e->asked_ns = asked_ns;
     e->file = file;
     e->err = err;
@@ -151,15 +154,16 @@ uint64_t xh_expected_number(void)
     return atomic_fetch_add_explicit(&number, 1, memory_order_relaxed) + 1;
 }
 
-int xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
+/* Returns what is not in the list yet, or NULL: nothing is expected with these options, or there is no memory. */
+static struct expected *expected_new(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
 {
     pthread_once(&once, watch_forks);
     if (!o->readahead || xh_origin_ready(o, XH_IGNORED)) /* as the thread that opens is none of the program's */
-        return 0;
+        return NULL;
     struct expected *e = calloc(1, sizeof *e);
     if (!e || !(e->url = strdup(url))) {
         free(e);
-        return 0;
+        return NULL;
     }
     e->opt = *o;
     e->how = how;
@@ -168,9 +172,17 @@ int xh_expected_note(const char *url, const struct xh_options *o, const struct x
     /* A reader that cannot be told from another might be handed what it may not read. */
     if (!e->opt.env || !xh_origin_reader(url, &e->opt, e->reader)) {
         expected_free(e);
-        return 0;
+        return NULL;
     }
     e->object = xh_origin_object(url, &e->opt);
+    return e;
+}
+
+int xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
+{
+    struct expected *e = expected_new(url, o, how);
+    if (!e)
+        return 0;
     pthread_mutex_lock(&all.lock);
     int is_there = find(url) != NULL;
     struct expected *gone = is_there ? e : make_room(o->namer.family, e);
@@ -269,13 +281,87 @@ static int wait_for(struct expected *e)
     return 0;
 }
 
-int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,
+static int is_family_s(const struct expected *e, const void *family)
+{
+    return e->opt.namer.family == *(const uint64_t *)family;
+}
+
+/* 1 for what is open of |object|, NULL: of any, or is being opened. */
+static int is_opened_of(const struct expected *e, const void *object)
+{
+    return e->state != NOTED && !(e->object && object && strcmp(e->object, object) != 0);
+}
+
+struct besides {
+    uint64_t family;
+    const char *url;
+};
+
+static int is_kept_besides(const struct expected *e, const void *besides)
+{
+    const struct besides *b = besides;
+    return e->kept && e->opt.namer.family == b->family && strcmp(e->url, b->url) != 0;
+}
+
+/* Drops those that |are| so, but for what somebody waits for. Waits for no opening. */
+static void drop(int (*are)(const struct expected *, const void *), const void *so)
+{
+    struct expected *gone = NULL, *e, *next;
+    pthread_mutex_lock(&all.lock);
+    LL_FOREACH_SAFE (all.first, e, next) {
+        if (e->wanted || !are(e, so))
+            continue;
+        unlist(e);
+        e->dropped = 1;
+        if (e->state != OPENING)
+            LL_PREPEND(gone, e);
+    }
+    pthread_mutex_unlock(&all.lock);
+    LL_FOREACH_SAFE (gone, e, next)
+        expected_free(e);
+}
+
+static int is_in_the_way(const struct expected *e, const void *kept)
+{
+    const struct expected *k = kept;
+    return (e->kept && e->opt.namer.family == k->opt.namer.family) ||
+           (e->state != OPENING && strcmp(e->url, k->url) == 0);
+}
+
+int xh_expected_keep(struct xh_file *f, const char *url, const struct xh_options *o, const struct xh_expected_how *how,
+                     uint64_t asked_ns, uint64_t opened_ns)
+{
+    struct expected *e = expected_new(url, o, how);
+    if (!e)
+        return 0;
+    drop(is_in_the_way, e);
+    pthread_mutex_lock(&all.lock);
+    struct expected *gone = find(url) ? e : make_room(o->namer.family, e);
+    int kept = gone != e;
+    if (kept) {
+        e->file = f;
+        e->kept = 1;
+        e->state = OPEN;
+        e->asked_ns = asked_ns;
+        e->opened_ns = opened_ns;
+        LL_APPEND(all.first, e);
+        atomic_fetch_add_explicit(&all.n, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&all.lock);
+    if (gone)
+        expected_free(gone);
+    return kept;
+}
+
+int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_handed *how,
                      struct xh_err *err)
 {
     char reader[XH_READER_BYTES];
-    *waited_ns = 0;
+    *how = (struct xh_handed){0};
     if (!atomic_load_explicit(&all.n, memory_order_relaxed))
         return 0;
+    if (!o->may_lack) /* the program's */
+        drop(is_kept_besides, &(struct besides){o->namer.family, url});
     uint64_t began = xh_now_ns();
     pthread_mutex_lock(&all.lock);
     struct expected *e = find(url);
@@ -304,45 +390,17 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
     }
     uint64_t now = xh_now_ns();
     int rc = e->state == FAILED ? e->err.code : now - e->opened_ns < STALE_NS;
-    *waited_ns = now - began;
+    *how = (struct xh_handed){now - began, e->asked_ns, e->opened_ns, e->kept};
     if (rc < 0 && err)
         *err = e->err;
     if (rc > 0) {
         *out = e->file;
         e->file = NULL;
     }
-    xh_trace(XH_T_READ, "expected", "taken=%d waited_us=%llu", rc, (unsigned long long)(*waited_ns / 1000));
+    xh_trace(XH_T_READ, "expected", "taken=%d kept=%d waited_us=%llu", rc, e->kept,
+             (unsigned long long)(how->waited_ns / 1000));
     expected_free(e);
     return rc;
-}
-
-static int is_family_s(const struct expected *e, const void *family)
-{
-    return e->opt.namer.family == *(const uint64_t *)family;
-}
-
-/* 1 for what is open of |object|, NULL: of any, or is being opened. */
-static int is_opened_of(const struct expected *e, const void *object)
-{
-    return e->state != NOTED && !(e->object && object && strcmp(e->object, object) != 0);
-}
-
-/* Drops those that |are| so, but for what somebody waits for. Waits for no opening. */
-static void drop(int (*are)(const struct expected *, const void *), const void *so)
-{
-    struct expected *gone = NULL, *e, *next;
-    pthread_mutex_lock(&all.lock);
-    LL_FOREACH_SAFE (all.first, e, next) {
-        if (e->wanted || !are(e, so))
-            continue;
-        unlist(e);
-        e->dropped = 1;
-        if (e->state != OPENING)
-            LL_PREPEND(gone, e);
-    }
-    pthread_mutex_unlock(&all.lock);
-    LL_FOREACH_SAFE (gone, e, next)
-        expected_free(e);
 }
 
 void xh_expected_forget(uint64_t family)

@@ -7,6 +7,10 @@
  * files at most an eighth of its time. A failure ahead is forgotten, without a message: the program's own opening then
  * asks again. At most XH_EXPECTED_MOST openings are under way or wait to be handed over.
  *
+ * A file that another one names is closed with the dataset through which it was read, and mostly opened again for the
+ * next read. So the one that was closed last is expected, too, as it is: with what it has on its way. One for each
+ * family, until the program opens another one of it.
+ *
  * Lock: one for the process, a leaf. A fork's child begins without any. Threads: any. */
 #ifndef XH_EXPECTED_H
 #define XH_EXPECTED_H
@@ -45,12 +49,24 @@ void xh_expected_open_beside(uint64_t family, unsigned others);
 /* The next number of an opening, for o->asked_as. */
 uint64_t xh_expected_number(void);
 
-/* Asks for |url| with |o|. Returns
- *   1, and sets |*out|, when it was opened ahead: the caller closes it;
+/* Expects |f|, which the program has closed: it was opened with |o|, and the origin was last asked for it at |asked_ns|
+ * and answered at |opened_ns|. Closes the file of its family that was kept before. Returns 1 when it is kept, and the
+ * caller has it no more. Does not block. */
+int xh_expected_keep(struct xh_file *f, const char *url, const struct xh_options *o, const struct xh_expected_how *how,
+                     uint64_t asked_ns, uint64_t opened_ns);
+
+struct xh_handed {
+    uint64_t waited_ns;           /* for the opening, or until the origin had answered again */
+    uint64_t asked_ns, opened_ns; /* when the origin was last asked, and had answered */
+    int kept;                     /* 1: the program has read it before */
+};
+
+/* Asks for |url| with |o|. Closes what is kept of the family if it is another file. Returns
+ *   1, and sets |*out|, when it was opened ahead or kept: the caller closes it;
  *   0 when it was not opened ahead, or with other options, too long ago, or in vain;
  *   the code of an opening, with |err|, that failed while the caller waited for it.
- * Sets |*waited_ns| to the time of that wait. Blocks while the opening is under way, or is asked for again. */
-int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, uint64_t *waited_ns,
+ * Sets |*how|. Blocks while the opening is under way, or is asked for again. */
+int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_handed *how,
                      struct xh_err *err);
 
 /* Closes the files that are expected of |family|. Waits for no opening. */

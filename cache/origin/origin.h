@@ -42,6 +42,7 @@ struct xh_origin_info {
     uint64_t second_bytes;   /* what all of them brought in a second, of late; 0: unknown */
     uint64_t flight_bytes;   /* what one of those that are there brings in a round trip by now, about */
     int young;               /* 1 while those that are there have not found their speed */
+    int changed;             /* 1: the server was seen to have another version: every request fails */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned streaming;      /* how many transfers with |full| the server's streams use together */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */

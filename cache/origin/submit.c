@@ -145,6 +145,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     xh_engine_lock();
     struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
     struct xh_limits lim;
+    out->changed = o->poison.code != 0;
     xh_limits_init(&lim);
     if (e) {
         xh_limits_look(&e->limits, xh_now_ns());

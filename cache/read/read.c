@@ -272,6 +272,8 @@ int xh_cache_read(struct xh_file *f, enum xh_kind kind, const struct xh_extent *
         return 0;
     uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     rc = read_in(f, kind, ext, n, bytes, &served, err);
+    if (rc)
+        atomic_store_explicit(&f->failed, 1, memory_order_relaxed);
     if (entered && xh_timeline_on())
         draw(kind, ext, n, bytes, &served, entered);
     xh_account_leave(f->account, XH_COPYING, entered);

@@ -50,6 +50,18 @@ static void charge(struct xh_account *a, uint64_t now)
     a->since_ns = now;
 }
 
+void xh_account_waited(struct xh_account *a, uint64_t waited_ns)
+{
+    if (!a->on)
+        return;
+    pthread_mutex_lock(&a->lock);
+    charge(a, xh_now_ns());
+    waited_ns = waited_ns < a->spent_ns[XH_OUTSIDE] ? waited_ns : a->spent_ns[XH_OUTSIDE];
+    a->spent_ns[XH_OUTSIDE] -= waited_ns;
+    a->spent_ns[XH_NETWORK] += waited_ns;
+    pthread_mutex_unlock(&a->lock);
+}
+
 /* |more| is 1 when one more thread does |d|, -1u when one fewer does. Its other time counts as XH_COPYING. Returns the
  * time. */
 static uint64_t move(struct xh_account *a, enum xh_doing d, unsigned more)

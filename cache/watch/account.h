@@ -52,6 +52,9 @@ void xh_account_init(struct xh_account *a, int on);
  * before. */
 void xh_account_handed_over(struct xh_account *a, uint64_t waited_ns);
 
+/* Its reader, in none of its calls, has just waited |waited_ns| for the network. */
+void xh_account_waited(struct xh_account *a, uint64_t waited_ns);
+
 /* In a fork's child, before other uses: begins a new account. |now| is what was counted, without |ended|. */
 void xh_account_forked(struct xh_account *a, const struct xh_stats *now);
 

@@ -149,7 +149,8 @@ TELLS_WALL_TIME = {"cache/localfs/localfs"}  # compares it with the dates of fil
 WRITERS = {
     "cache/open/": "above opt url url_shown validator fleeting unsettled size changed_s origin shadow disk "
                    "spare_bytes no_parts "
-                   "opened_jointly others_wait account own hits_before",
+                   "opened_jointly others_wait account own asked_ns answered_ns hits_before",
+    "cache/read/read": "failed",
     "cache/object cache/open/cache": "process",
     "cache/source/metadata_image cache/open/": "image",
     "cache/source/compressed cache/source/frames cache/open/": "compressed",

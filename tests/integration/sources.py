@@ -332,12 +332,18 @@ def one_answer(tap, bench, liar, directory):
                                                    DATA] and len(lines(errors, "once.h5")) == 1, (out, errors)
         liar.reset()
         with tap.claim(f"{version}: what was there and then answers 404 is no fill value in the same open file"):
-            out, errors = bench.run(version, [["open", parent], ["read", "v/404@2-"], ["read", "v/404@2-"],
-                                              ["read", "x/404@2-"]])
-            assert out[1] == DATA, out
-            raised(out[2], "FileNotFoundError", 2, "no longer there", "404@2-/once.h5")
-            raised(out[3], "KeyError", None, "no longer there", "404@2-/once.h5")
+            out, errors = bench.run(version, [["open", parent], ["read", "v/404@2-"], ["read", "v/ok"],
+                                              ["read", "v/404@2-"], ["read", "x/404@2-"]])
+            assert out[1:3] == [DATA] * 2, out
+            raised(out[3], "FileNotFoundError", 2, "no longer there", "404@2-/once.h5")
+            raised(out[4], "KeyError", None, "no longer there", "404@2-/once.h5")
             assert not errors, errors
+        liar.reset()
+        with tap.claim(f"{version}: one that is read again and again is opened once"):
+            out, errors = bench.run(version, [["open", parent], *[["part", "v/404@2-", i, i + 2] for i in range(4)],
+                                              ["read", "x/404@2-"], ["close"]])
+            assert out[1:6] == [DATA[i:i + 2] for i in range(4)] + [DATA] and not errors, (out, errors)
+            assert asked(liar, "/404@2-/once.h5") == 1, liar.requests()
         liar.reset()
         with tap.claim(f"{version}: a 503 that ends is remembered, and read when the file is opened again"):
             again = [["open", parent], ["read", "v/503@1"], ["read", "x/503@1"], ["close"]]

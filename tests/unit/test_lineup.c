@@ -258,6 +258,25 @@ Test(lineup, the_next_ones_are_foreseen_each_once)
     xh_lineup_free(&l);
 }
 
+Test(lineup, one_that_is_opened_again_and_again_ends_no_order)
+{
+    struct xh_lineup l = lineup("s", 30);
+    size_t first;
+    opened(&l, 0, &first);
+    cr_assert(l.anew, "nothing was expected yet");
+    opened(&l, 1, &first);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(opened(&l, 1, &first), 0, "what follows is expected already");
+        cr_assert_not(l.anew);
+        cr_assert_eq(l.soon, 2);
+    }
+    cr_assert_gt(opened(&l, 2, &first), 0);
+    cr_assert_eq(l.soon, 4, "one order");
+    opened(&l, 1, &first);
+    cr_assert(l.anew);
+    xh_lineup_free(&l);
+}
+
 Test(lineup, once_two_neighbours_were_opened_more_and_more_are_about_to_be)
 {
     static const size_t soon[] = {0, 2, 4, 8, 8, 8};

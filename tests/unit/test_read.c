@@ -1976,6 +1976,39 @@ Test(read, a_file_that_is_expected_is_opened_once_and_handed_over_once, .timeout
     cr_assert_eq(xh_expected_count(), 0);
 }
 
+static void open_and_leave(const char *url, const struct xh_options *o)
+{
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    cr_assert_eq(xh_cache_open(url, o, &f, &err), 0, "%s", err.text);
+    read_checked(f, (struct xh_range){1000000, HINT_BYTES});
+    drain();
+    xh_cache_leave(f);
+}
+
+Test(read, of_what_another_file_names_the_last_one_is_kept_until_another_one_is_opened, .timeout = 50)
+{
+    struct xh_options o = named_options(3, "stats=off"), own = o;
+    engine.reader = "a";
+    for (int i = 0; i < 9; i++)
+        open_and_leave(COMING, &o);
+    cr_assert_eq(opens(), 1, "it was opened again, and again");
+    cr_assert_eq(xh_expected_count(), 1);
+    open_and_leave(COMING "1", &o);
+    cr_assert_eq(opens(), 2);
+    cr_assert_eq(xh_expected_count(), 1, "one of a family");
+    open_and_leave(COMING, &o);
+    cr_assert_eq(opens(), 3);
+    engine.reader = "b";
+    open_and_leave(COMING, &o);
+    cr_assert_eq(opens(), 4, "it is another reader's");
+    xh_cache_expect_none(3);
+    cr_assert_eq(xh_expected_count(), 0);
+    own.namer.by_file = 0;
+    open_and_leave(COMING, &own);
+    cr_assert_eq(xh_expected_count(), 0, "the program closed it itself");
+}
+
 Test(read, what_is_expected_is_opened_once_it_is_near_and_in_order, .timeout = 50)
 {
     char url[64];
