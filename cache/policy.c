@@ -13,6 +13,10 @@
  * 1.67, 1.76; 40 MB, a fourth of it metadata, 0.98, 1.16, 1.21, for seven times the bytes (`sim --workload W4-10M`,
  * `W4-40M`). */
 #define WHOLE_TRIPS 8u
+
+/* A program that wants a little of each of many files reads far less than this part of one; what walks through a file's
+ * metadata reads about half of what a small file has. */
+#define VAIN_TIMES 8u
 #define WHOLE_SOON_MS 100.0
 
 /* A file that comes whole comes in its order. So a read of its beginning waits for nothing else, any other one for
@@ -197,7 +201,12 @@ int xh_policy_is_whole(const struct xh_opened *o)
     double second_bytes = o->second_bytes ? (double)o->second_bytes : XH_LINK_FAST_BYTES_PER_NS * 1e9;
     double soon = (trips * o->rtt_ms + WHOLE_SOON_MS) / 1e3 * second_bytes;
     return o->readahead && !o->imaged && o->size > 0 && o->size <= o->whole_file_bytes && o->size <= o->most_ahead &&
-           (double)o->size <= young && (double)o->size <= soon;
+           (double)o->size <= young && (double)o->size <= soon && (!o->in_vain || o->misses >= WHOLE_TRIPS);
+}
+
+int xh_policy_came_in_vain(uint64_t bytes, uint64_t size)
+{
+    return bytes < size / VAIN_TIMES;
 }
 
 int xh_policy_comes_with_rest(uint64_t bytes, uint64_t end, uint64_t size)

@@ -173,11 +173,16 @@ struct xh_opened {
     unsigned misses;       /* reads so far that found something missing */
     int readahead;         /* the option */
     int imaged;            /* a metadata image is used */
+    int in_vain;           /* the server's last file that came whole came in vain */
 };
 
 /* Returns 1 when all of a file is to be fetched: young connections bring it about as soon as its reader comes to the
- * end of the chain of round trips that reading parts of it takes. */
+ * end of the chain of round trips that reading parts of it takes. Where the last one came in vain, it is not before its
+ * reader has missed as often as that chain is long. */
 int xh_policy_is_whole(const struct xh_opened *o);
+
+/* Returns 1 when a file of |size| that came whole did so in vain, as |bytes| of it were read. */
+int xh_policy_came_in_vain(uint64_t bytes, uint64_t size);
 
 /* Returns 1 when a read of |bytes|, which ends at |end|, comes with the rest of a file of |size| that comes whole; 0:
  * before it. */

@@ -21,6 +21,7 @@ void xh_whole_facts(struct xh_file *f, struct xh_opened *out)
                               .connections = info.scattered,
                               .misses = atomic_load_explicit(&f->whole->misses, memory_order_relaxed),
                               .readahead = f->opt.readahead != 0,
+                              .in_vain = info.in_vain,
                               .imaged = xh_metadata_image_is_used(f->image, 0)};
 }
 
@@ -58,6 +59,14 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     atomic_fetch_add_explicit(&f->whole->misses, 1, memory_order_relaxed);
     come(f, bytes >= XH_BULK_BYTES);
     return 0;
+}
+
+void xh_whole_end(struct xh_file *f)
+{
+    uint64_t bytes = atomic_load_explicit(&f->counters.bytes_asked, memory_order_relaxed);
+    int vain = xh_policy_came_in_vain(bytes, f->size);
+    if (f->size <= f->opt.whole_file_bytes && f->origin && (!vain || xh_schedule_is_whole(f)))
+        xh_replicas_came_in_vain(f->origin, vain);
 }
 
 const struct xh_observer xh_whole_bulk_observer = {{[XH_KIND_RAW] = XH_MISSED}, saw_bulk};

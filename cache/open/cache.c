@@ -474,6 +474,7 @@ void xh_cache_close(struct xh_file *f)
         return;
     xh_file_after_fork(f); /* what the parent has in flight does not end here */
     xh_siblings_leave(f);
+    xh_whole_end(f);
     end_aloud(f);
     file_free(f);
 }

@@ -40,6 +40,7 @@ struct xh_endpoint {
     } thread[XH_THREADS_MAX];
     enum xh_dates dates; /* as the last opening found it */
     int told_whole; /* that it sends no parts of files */
+    int in_vain;    /* its last file that came whole was hardly read */
     struct xh_limits limits; /* what it bears: of several ranges in a request, of requests at once */
     uint64_t held_ns;        /* it has asked to be left alone until then; 0: it has not */
     uint64_t paced_ns;       /* where requests go out one by one: when the next one may that has no place yet; or 0 */

@@ -42,6 +42,7 @@ struct xh_origin_info {
     uint64_t second_bytes;   /* what all of them brought in a second, of late; 0: unknown */
     uint64_t flight_bytes;   /* what one of those that are there brings in a round trip by now, about */
     int young;               /* 1 while those that are there have not found their speed */
+    int in_vain;             /* 1: the last of the server's files that came whole was hardly read */
     int changed;             /* 1: the server was seen to have another version: every request fails */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work */
     unsigned streaming;      /* how many transfers with |full| the server's streams use together */
@@ -116,6 +117,9 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out);
 /* |processes| of this machine read the object at once: they share the connections that the option allows. |yields|: one
  * of the others waits for what it wants now, so that speculation here keeps to one connection. */
 void xh_origin_share(struct xh_origin *o, unsigned processes, int yields);
+
+/* The object came whole, or would have: little of it was read, or much. */
+void xh_origin_came_in_vain(struct xh_origin *o, int vain);
 
 /* So many |files| of this process are read side by side from now on, with the object one of them. */
 void xh_origin_beside(struct xh_origin *o, unsigned files);

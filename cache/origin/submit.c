@@ -162,6 +162,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     out->connections = most < pay ? most : pay;
     out->paying = e ? e->trial.paying : 0;
     out->rtt_ns = e ? (uint64_t)e->link.rtt_ns : 0;
+    out->in_vain = e && e->in_vain;
     out->trip_bytes = e ? (uint64_t)(e->link.connection_rate * e->link.rtt_ns) : 0;
     out->scattered = xh_endpoint_most(e, o, 0);
     xh_endpoint_open(e, out);
@@ -194,6 +195,15 @@ void xh_origin_share(struct xh_origin *o, unsigned processes, int yields)
     o->yields = yields;
     if (e && goes_on)
         xh_endpoint_dispatch(e);
+    xh_engine_unlock();
+}
+
+void xh_origin_came_in_vain(struct xh_origin *o, int vain)
+{
+    xh_engine_lock();
+    struct xh_endpoint *e = xh_endpoint_find((o->target ? o->target : o->url)->server);
+    if (e)
+        e->in_vain = vain;
     xh_engine_unlock();
 }
 

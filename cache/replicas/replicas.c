@@ -238,6 +238,12 @@ void xh_replicas_share(struct xh_replicas *r, unsigned processes, int yields)
     pthread_mutex_unlock(&r->lock);
 }
 
+void xh_replicas_came_in_vain(struct xh_replicas *r, int vain)
+{
+    if (!r->offline)
+        xh_origin_came_in_vain(r->site[r->main].origin, vain);
+}
+
 void xh_replicas_beside(struct xh_replicas *r, unsigned files)
 {
     if (only(r)) /* several have more connections in all anyway */

@@ -34,6 +34,7 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out);
 /* As the functions of origin.h of the same names; xh_replicas_share applies to each site. */
 void xh_replicas_share(struct xh_replicas *r, unsigned processes, int yields);
 void xh_replicas_beside(struct xh_replicas *r, unsigned files);
+void xh_replicas_came_in_vain(struct xh_replicas *r, int vain);
 size_t xh_replicas_hint(struct xh_replicas *r, char *buf, size_t size);
 int xh_replicas_submit(struct xh_replicas *r, struct xh_transfer *const *ts, size_t n, struct xh_err *err);
 void xh_replicas_cancel(struct xh_replicas *r, struct xh_transfer *t);

@@ -319,6 +319,18 @@ Test(policy, a_file_comes_whole_where_that_takes_no_longer_than_a_walk)
     }
 }
 
+Test(policy, after_one_that_came_in_vain_a_file_comes_whole_for_a_reader_that_goes_on_alone)
+{
+    struct xh_opened o = {.size = 4 * MIB, .most_ahead = 64 * MIB, .whole_file_bytes = 16 * MIB, .rtt_ms = 50,
+                          .connections = 16, .readahead = 1, .in_vain = 1};
+    for (o.misses = 0; o.misses < 8; o.misses++)
+        cr_assert_not(xh_policy_is_whole(&o), "%u", o.misses);
+    cr_assert(xh_policy_is_whole(&o), "as many round trips as a walk has");
+    cr_assert(xh_policy_came_in_vain(10000, 4 * MIB), "an attribute of it");
+    cr_assert_not(xh_policy_came_in_vain(4 * MIB / 8, 4 * MIB));
+    cr_assert_not(xh_policy_came_in_vain(0, 0));
+}
+
 Test(policy, what_does_not_come_whole)
 {
     const struct xh_opened small = {.size = 4 * MIB, .most_ahead = 64 * MIB, .whole_file_bytes = 16 * MIB,

@@ -261,6 +261,11 @@ void xh_origin_tell_apart(const char *url)
     (void)url;
 }
 
+void xh_origin_came_in_vain(struct xh_origin *o, int vain)
+{
+    (void)o, (void)vain;
+}
+
 void xh_origin_beside(struct xh_origin *o, unsigned files)
 {
     (void)o, (void)files;

@@ -86,6 +86,11 @@ size_t xh_origin_hint(struct xh_origin *o, char *buf, size_t size)
     return 0;
 }
 
+void xh_origin_came_in_vain(struct xh_origin *o, int vain)
+{
+    (void)o, (void)vain;
+}
+
 void xh_origin_beside(struct xh_origin *o, unsigned files)
 {
     (void)o, (void)files;
