@@ -512,6 +512,8 @@ int xh_edit_is_there(struct xh_edit *e, struct xh_err *err)
     int rc = xh_dav_stat(e->dav, "", &st, err);
     if (rc || !st.there || st.size != e->overlay->size)
         return rc;
+    if (xh_dav_is_same(st.validator, e->overlay->base_version))
+        return 0; /* it may differ where nothing was written, and the new file has zeros */
     rc = differs(e, 0, read_server, err);
     return rc < 0 ? rc : !rc;
 }

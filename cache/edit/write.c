@@ -86,7 +86,8 @@ static int note_piece(struct xh_edit *e, uint64_t off, uint64_t len, struct xh_e
 static void unsettle(struct xh_edit *e)
 {
     e->unflushed = 1;
-    if (e->overlay->state == XH_OVERLAY_CLOSED && xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, XH_IGNORED))
+    int was_whole = e->overlay->state == XH_OVERLAY_CLOSED || e->overlay->state == XH_OVERLAY_WITHHELD;
+    if (was_whole && xh_overlay_save(e->overlay, XH_OVERLAY_FLUSHED, 0, XH_IGNORED))
         xh_overlay_unsave(e->overlay);
 }
 

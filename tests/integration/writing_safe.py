@@ -279,6 +279,30 @@ print("w", flush=True); sys.stdin.readline()""", f"{p.gate.url}/{name}")
         [left] = p.left()
         assert left["state"] == "flushed", left
         p.tool("drop", left["id"])
+    with tap.claim("flush: nor is one that was refused (withheld) and written on"):
+        was = p.bytes(name)
+        one = p.popen(COMMIT + """
+f = h5py.File(url, "r+"); f["a"][0] = 1
+far = f.create_dataset("far", (50,), "i4", external=[("far.raw", 0, 200)])
+assert commit(f) < 0
+f["a"][1] = 2; f["n"] = np.ones(20000)
+print("w", flush=True); sys.stdin.readline()""", url)
+        assert one.stdout.readline() == "w\n", one.stderr.read()
+        one.kill()
+        one.communicate()
+        [left] = p.left()
+        assert left["state"] == "flushed", left
+        assert "export" in p.tool("retry", left["id"], status=3) and p.bytes(name) == was
+        p.tool("drop", left["id"])
+    with tap.claim("flush: a file that was made anew and could not be sent is sent by retry, also where it differs "
+                   "from the old one in nothing that was written"):
+        anew = "f = h5py.File(url, 'w'); d = f.create_dataset('d', (5000,), 'i8'); d[:9] = 1; d[-9:] = 1; {}; f.close()"
+        p.good(anew.format("d[9:-9] = 5"), url)
+        p.gate.arm(lambda n, method, path: 507 if method == "PUT" else None)
+        p.bad(anew.format("0"), f"{p.gate.url}/{name}")
+        p.gate.arm(lambda *_: None)
+        p.tool("retry", p.left()[0]["id"])
+        assert p.local("print(h5py.File(url)['d'][:].sum())", p.root / name) == "18\n" and p.left() == []
     for how in ("libver='earliest'", "libver='latest'"):
         with tap.claim(f"flush, {how}: killed behind the last step of a commit, the file open: retry finds it done"):
             p.good(f"f = h5py.File(url, 'w', {how}); f['a'] = np.arange(1000); f.close()", url)
