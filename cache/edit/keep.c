@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "base/letters.h"
 #include "base/process.h"
 #include "lock.h"
 #include "merge.h"
@@ -19,15 +18,6 @@
 #define ADVISED_BYTES (sizeof ((struct xh_err *)0)->text - sizeof ". ") /* of the reason, and of what is added */
 #define UNSAFE_BYTES 160u /* longest sentence of unsafe(), with its NUL */
 #define WHERE_BYTES 200u  /* longest sentence of where(), with its NUL */
-
-/* Returns 1 for the name of an old file that a commit put aside. */
-static int is_aside(const char *name)
-{
-    size_t prefix = strlen(XH_TURN_PREFIX), n = strlen(name);
-    return n > prefix + XH_OVERLAY_ID && strncmp(name, XH_TURN_PREFIX, prefix) == 0 &&
-           name[prefix + XH_OVERLAY_ID - 1] == 'w' && strspn(name + prefix, "0123456789abcdef") == XH_OVERLAY_ID - 1 &&
-           strspn(name + prefix + XH_OVERLAY_ID, XH_DIGITS) == n - prefix - XH_OVERLAY_ID;
-}
 
 /* Returns 1 for a directory's name as commits make them. Nothing else at the server is removed, whatever the record
  * says. */
@@ -41,14 +31,11 @@ static int is_ours(const char *name)
 void xh_edit_tidy(struct xh_edit *e)
 {
     char *names = e->overlay->left, *at = NULL;
-    struct xh_dav_stat st;
     for (char *name = strtok_r(names, " ", &at); name; name = strtok_r(NULL, " ", &at))
         if (is_ours(name))
             xh_turn_remove(e->dav, name);
-        else if (is_aside(name) && xh_dav_stat(e->dav, name, &st, XH_IGNORED) == 0 && st.there &&
-                 xh_dav_removes_trees(e->dav) &&
-                 xh_dav_is_same(st.validator, e->overlay->base_version)) /* else another writer has written it */
-            xh_replace_undo(e, name);
+        else
+            xh_replace_tidy(e, name);
     names[0] = '\0';
 }
 

@@ -50,9 +50,7 @@ static void name_of(char *out, size_t size, const char *dir, const char *file)
     snprintf(out, size, "%.70s%s", dir, file);
 }
 
-/* Sets |out| to the new file's name in the directory of the attempt that |who| begins with (letters and digits). A
- * client that comes back late thus moves nothing of another attempt. "" when |who| begins with none. */
-static void data_of(char *out, size_t size, const char *who)
+void xh_turn_data(char *out, size_t size, const char *who)
 {
     size_t len = strspn(who, "0123456789abcdefghijklmnopqrstuvwxyz");
     out[0] = '\0';
@@ -73,7 +71,7 @@ void xh_turn_name(struct xh_turn *t, struct xh_dav *d, const char *name, const c
     *t = (struct xh_turn){.dav = d, .name = name};
     snprintf(t->own, sizeof t->own, XH_TURN_PREFIX "%.16s%c%u/", id, letter, number);
     snprintf(t->text, sizeof t->text, XH_OWNER_WORD "%.16s%c%u", id, letter, number);
-    data_of(t->data, sizeof t->data, t->own + strlen(XH_TURN_PREFIX));
+    xh_turn_data(t->data, sizeof t->data, t->own + strlen(XH_TURN_PREFIX));
 }
 
 int xh_turn_make(struct xh_turn *t, struct xh_err *err)
@@ -129,7 +127,7 @@ static void remove_dir(struct xh_dav *d, const char *dir, const char *data)
 void xh_turn_remove(struct xh_dav *d, const char *own)
 {
     char data[64];
-    data_of(data, sizeof data, own + strlen(XH_TURN_PREFIX));
+    xh_turn_data(data, sizeof data, own + strlen(XH_TURN_PREFIX));
     remove_dir(d, own, data);
 }
 
@@ -137,7 +135,8 @@ void xh_turn_remove(struct xh_dav *d, const char *own)
 static void take_away(struct xh_turn *t)
 {
     struct xh_turn gone = {.dav = t->dav};
-    char name[64], text[256], data[64];
+    struct xh_dav_stat st;
+    char name[64], text[256], data[64], file[96];
     snprintf(name, sizeof name, XH_TURN_PREFIX "gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
     gone.name = name;
     if (xh_dav_move(t->dav, t->name, name, 0, XH_IGNORED)) {
@@ -147,7 +146,10 @@ static void take_away(struct xh_turn *t)
     }
     int is_owner =
         whose(&gone, text, sizeof text, XH_IGNORED) == 0 && strncmp(text, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) == 0;
-    data_of(data, sizeof data, is_owner ? text + strlen(XH_OWNER_WORD) : "");
+    xh_turn_data(data, sizeof data, is_owner ? text + strlen(XH_OWNER_WORD) : "");
+    name_of(file, sizeof file, name, data);
+    if (*data && xh_dav_stat(t->dav, file, &st, XH_IGNORED) == 0 && st.there)
+        snprintf(t->dead, sizeof t->dead, "%.127s", text);
     remove_dir(t->dav, name, data);
 }
 

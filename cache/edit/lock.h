@@ -23,6 +23,7 @@ struct xh_turn {
     unsigned beats;
     uint64_t beat_ns;
     uint64_t taken_ns; /* 0: it is not the lock */
+    char dead[128];    /* the last owner whose lock this client took away before its last step was done; "": none */
 };
 
 /* Sets the names; sends no request. */
@@ -38,6 +39,10 @@ int xh_turn_sign(struct xh_turn *t, struct xh_dav *d, struct xh_err *err);
 /* Waits until |own| has become the lock. Returns 0, XH_E_TIMEOUT, or the code of the server's refusal. Blocks, half
  * an hour at most. */
 int xh_turn_take(struct xh_turn *t, struct xh_err *err);
+
+/* Sets |out| to the new file's name in the directory of the attempt that |who| begins with (letters and digits). A
+ * client that comes back late thus moves nothing of another attempt. "" when |who| begins with none. */
+void xh_turn_data(char *out, size_t size, const char *who);
 
 /* Returns 1 when it is the lock, 0 when it no longer is, or a negative code. Blocks. */
 int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/letters.h"
 #include "watch/trace.h"
 #include "lock.h"
 
@@ -104,32 +105,69 @@ static int put_back(struct xh_edit *e, const char *aside)
     return rc == 0 || (rc == XH_E_STATUS && err.status == 412);
 }
 
-int xh_replace_undo(struct xh_edit *e, const char *aside)
+/* Moves the file at |aside| back to the file's name if that is free, and removes it if not. Returns 1 when that is
+ * done. */
+static int undo(struct xh_edit *e, const char *aside)
 {
     /* it was replaced since, or has moved back */
     int rc = put_back(e, aside) ? xh_dav_delete(e->dav, aside) : -1;
     return rc == 0;
 }
 
-int xh_replace_find(struct xh_edit *e)
+/* Returns 1 for the name of a file that a commit put aside. Anything else that a server or a record names is not
+ * touched: who can write beside a file must not choose what its next writer moves. */
+static int is_aside(const char *name)
 {
-    char text[256], name[64];
+    size_t prefix = strlen(XH_TURN_PREFIX), n = strlen(name);
+    return n > prefix + XH_OVERLAY_ID && strncmp(name, XH_TURN_PREFIX, prefix) == 0 &&
+           name[prefix + XH_OVERLAY_ID - 1] == 'w' && strspn(name + prefix, "0123456789abcdef") == XH_OVERLAY_ID - 1 &&
+           strspn(name + prefix + XH_OVERLAY_ID, XH_DIGITS) == n - prefix - XH_OVERLAY_ID;
+}
+
+/* Returns 1 when this client may have put a file aside in one piece, or others at this server. */
+static int puts_aside(const struct xh_edit *e)
+{
+    return xh_dav_removes_trees(e->dav) && !xh_dav_makes_dirs(e->dav);
+}
+
+void xh_replace_tidy(struct xh_edit *e, const char *name)
+{
+    struct xh_dav_stat st, now;
+    if (!is_aside(name) || xh_dav_stat(e->dav, name, &st, XH_IGNORED) || !st.there || !puts_aside(e))
+        return;
+    if (xh_dav_is_same(st.validator, e->overlay->base_version))
+        undo(e, name);
+    else if (xh_dav_stat(e->dav, "", &now, XH_IGNORED) == 0 && !now.there)
+        put_back(e, name); /* another's: the last step came when the lock was lost */
+}
+
+int xh_replace_find_of(struct xh_edit *e, const char *owner)
+{
+    char own[160], name[64];
     struct xh_dav_stat st;
-    size_t len = 0;
-    if (!xh_dav_removes_trees(e->dav) || xh_dav_makes_dirs(e->dav) ||
-        xh_dav_get(e->dav, XH_LOCK "owner", text + strlen(XH_TURN_PREFIX), sizeof text - strlen(XH_TURN_PREFIX) - 1,
-                   &len, XH_IGNORED))
+    if (!puts_aside(e) || strncmp(owner, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) != 0 ||
+        strlen(owner) < strlen(XH_OWNER_WORD) + XH_OVERLAY_ID + 1)
         return 0;
-    text[strlen(XH_TURN_PREFIX) + len] = '\0';
-    /* skips "xhdf5 ", so that the rest of the text parses as a name of an attempt */
-    const char *id = text + strlen(XH_TURN_PREFIX) + strlen(XH_OWNER_WORD);
-    if (len < strlen(XH_OWNER_WORD) + XH_OVERLAY_ID + 1)
-        return 0;
-    xh_replace_name(name, sizeof name, id - strlen(XH_TURN_PREFIX), 'w');
-    if (xh_dav_stat(e->dav, name, &st, XH_IGNORED) || !st.there)
+    snprintf(own, sizeof own, XH_TURN_PREFIX "%.120s", owner + strlen(XH_OWNER_WORD));
+    xh_replace_name(name, sizeof name, own, 'w');
+    if (!is_aside(name) || xh_dav_stat(e->dav, name, &st, XH_IGNORED) || !st.there)
         return 0;
     xh_trace(XH_T_VFD, "put-back", "url=%s from=%s", xh_dav_shown(e->dav), name);
     return put_back(e, name);
+}
+
+int xh_replace_find(struct xh_edit *e)
+{
+    char owner[256], data[64], file[sizeof XH_LOCK + sizeof data];
+    struct xh_dav_stat st;
+    size_t len = 0;
+    if (!puts_aside(e) || xh_dav_get(e->dav, XH_LOCK "owner", owner, sizeof owner - 1, &len, XH_IGNORED))
+        return 0;
+    owner[len] = '\0';
+    xh_turn_data(data, sizeof data, len > strlen(XH_OWNER_WORD) ? owner + strlen(XH_OWNER_WORD) : "");
+    snprintf(file, sizeof file, XH_LOCK "%s", data);
+    /* If the new file is not in the lock any more, it took the old one's place, and was removed there since. */
+    return *data && xh_dav_stat(e->dav, file, &st, XH_IGNORED) == 0 && st.there && xh_replace_find_of(e, owner);
 }
 
 /* The error of a file that is at |aside| and should be at its name. Once it is renamed, what was written here can be
@@ -149,7 +187,7 @@ static int undo_first(struct xh_edit *e, const struct swap *w, int is_old, struc
     if (!w->was.there)
         return XH_REPLACE_LOST;
     if (w->placed == REFUSED || is_old)
-        return xh_replace_undo(e, w->aside) ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_NET, err);
+        return undo(e, w->aside) ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_NET, err);
     /* Another's version is not removed for a file that may be this writer's own, hidden by a cache; and nothing is sent
      * again now, as that would be merged with it. */
     int rc = xh_dav_move(e->dav, w->aside, "", 0, &why);
@@ -161,7 +199,7 @@ static int undo_first(struct xh_edit *e, const struct swap *w, int is_old, struc
 static int undo_later(struct xh_edit *e, const struct swap *w, int is_own, struct xh_err *err)
 {
     const char *back = is_own ? w->from : w->aside, *rest = is_own ? w->aside : w->from;
-    if (!xh_replace_undo(e, back))
+    if (!undo(e, back))
         return stranded(e, back, XH_E_NET, err);
     xh_dav_delete(e->dav, rest);
     return XH_REPLACE_LOST;
@@ -181,9 +219,10 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
     for (int i = 0; i < EXCHANGES_MOST; i++) {
         struct swap w = {.from = from, .aside = from == name[0] ? name[1] : name[0]};
         int rc = swap(e, &w, err);
-        if (rc) {
+        if (rc) { /* as without a network, whatever the refusal: the lock stays, by which the old file is found */
             struct xh_err why = *err;
-            return xh_err_set(err, rc, why.status, "%.400s. Whether the new version is there is not known", why.text);
+            return xh_err_set(err, rc == XH_E_TIMEOUT ? rc : XH_E_NET, why.status,
+                              "%.400s. Whether the new version is there is not known", why.text);
         }
         int shows = is_same(&w.now, &top), is_expected = is_same(&w.was, &expected);
         if (w.placed == UNKNOWN && shows)

@@ -13,20 +13,24 @@ enum { XH_REPLACE_DONE, XH_REPLACE_LOST, XH_REPLACE_NOT, XH_REPLACE_HIDDEN };
 int xh_replace_begin(struct xh_edit *e, struct xh_aside *s);
 
 /* Puts |data|, which is |fresh|, in the place of the file, which should be |old|. Returns one of the values above,
- * or a negative code. DONE: |shown| is what the server shows, and the old file is at xh_replace_name(|own|, 'w'), to
- * be removed. Blocks. */
+ * or a negative code; XH_E_NET and XH_E_TIMEOUT: it may be done, or half. DONE: |shown| is what the server shows, and
+ * the old file is at xh_replace_name(|own|, 'w'), to be removed. Blocks. */
 int xh_replace(struct xh_edit *e, const char *own, const char *data, const struct xh_dav_stat *old,
                const struct xh_dav_stat *fresh, struct xh_dav_stat *shown, struct xh_err *err);
 
 /* Makes the name of the file that is put aside in the attempt with the directory |own|. */
 void xh_replace_name(char *out, size_t size, const char *own, char letter);
 
-/* Moves the file at |aside| back to the file's name if that is free, and removes it if not. Returns 1 when that is
- * done. Blocks. */
-int xh_replace_undo(struct xh_edit *e, const char *aside);
+/* Sees to the file |name|, if it is one that an earlier attempt of this writer put aside: moves it back if there is no
+ * file. Else removes it, if it is the version below. Blocks. */
+void xh_replace_tidy(struct xh_edit *e, const char *name);
 
 /* Called when the file does not exist: if a server was stopped in the middle of a last step, puts back the file
- * beside it. Returns 1 when the file exists now. Blocks. */
+ * beside it. Where that step was done, the file was removed since, and stays so. Returns 1 when the file exists now.
+ * Blocks. */
 int xh_replace_find(struct xh_edit *e);
+
+/* The same where the lock was taken away from |owner|, the text of its file, whose last step was not done. */
+int xh_replace_find_of(struct xh_edit *e, const char *owner);
 
 #endif

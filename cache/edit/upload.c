@@ -328,6 +328,8 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
+    if (!now.there && xh_replace_find_of(e, a->lock.dead))
+        return LOST;
     if (!xh_dav_is_same(now.validator, a->old.validator)) {
         /* A version does not come back: one of the two looks, on connections of their own, shows old ones. */
         int again = now.there && xh_dav_is_same(now.validator, e->missed.validator);
@@ -417,6 +419,14 @@ static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *
                         "somebody else replaced the file in the moment in which it was committed: this is a conflict");
 }
 
+/* Returns 1 when the new file of an attempt whose last step had no answer is in its place. */
+static int is_done(struct xh_edit *e, const struct attempt *a)
+{
+    struct xh_dav_stat now;
+    return a->fresh.there && xh_dav_stat(e->dav, "", &now, XH_IGNORED) == 0 && now.there &&
+           xh_dav_is_same(now.validator, a->fresh.validator) && xh_edit_is_there(e, XH_IGNORED) > 0;
+}
+
 int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
 {
     unsigned broken_off = 0;
@@ -430,6 +440,11 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
             xh_replace_name(a.aside, sizeof a.aside, a.lock.own, 'w');
             leave_for_later(e->overlay, a.lock.own);
             leave_for_later(e->overlay, a.aside);
+            a.aside[0] = '\0';
+        }
+        if (is_network(rc) && rc != XH_E_TIMEOUT && is_done(e, &a)) {
+            rc = 0;
+            a.moved = 1;
         }
         if (rc == 0)
             xh_aside_begin(&back);

@@ -824,6 +824,94 @@ def check_moment(tap, p):
                 p.tool("retry", left["id"])    # the same change
             assert p.local("print(h5py.File(url)['a'][0])",
                            p.root / name) == "1.0\n" and p.beside(name) == [], p.beside(name)
+    for at, words in ((1, "between the two requests"), (2, "behind them")):
+        with tap.claim(f"moment: the server stops {words}, and fails when it is asked what became of them: the new "
+                       "file is put there, or found there"):
+            p.good(make, url)
+            cuts, fails = [], []
+
+            def rule(_, method, path, at=at, cuts=cuts, fails=fails):
+                if not cuts and step(at)(method, path):
+                    cuts.append(1)
+                    return "cut"
+                return 500 if cuts and not fails and step(2)(method, path) and not fails.append(1) else None
+            p.gate.arm(rule)
+            p.good("f = h5py.File(url, 'r+'); f['a'][0] += 1; f['new'] = 2; f.close()", url)
+            p.gate.arm(lambda *_: None)
+            assert fails and p.local("f = h5py.File(url); print(f['a'][0], f['new'][()])", p.root / name) == "1.0 2\n"
+            assert p.left() == [] and p.beside(name) == [], (p.left(), p.beside(name))
+    with tap.claim("moment: who can write beside a file does not choose what its next writer moves"):
+        (p.root / "privy").mkdir()
+        (p.root / "privy").chmod(0o777)
+        private = p.root / "privy" / "new1"
+        p.good(make, f"{p.server.url}/privy/new1")
+        lock = p.root / (name + ".xhdf5-lock")
+        lock.mkdir()
+        (lock / "owner").write_text("xhdf5 /././../privy/nen1 0\n")
+        (p.root / name).unlink(missing_ok=True)
+        p.bad(change, url)
+        assert private.exists() and not (p.root / name).exists()
+        shutil.rmtree(lock)
+        shutil.rmtree(private.parent)
+    with tap.claim("moment: a client is killed there while another one has the file open to make it anew: that one "
+                   "puts the file back when it takes the lock, and replaces it"):
+        p.good(make, url)
+        other = p.popen("f = h5py.File(url, 'w'); f['c'] = 3; print('open', flush=True); sys.stdin.readline()\n"
+                        "f.close()", p.server.url + "/" + name)
+        assert other.stdout.readline() == "open\n", other.stderr.read()
+        p.gate.arm(lambda _, method, path: (os.kill(one.pid, signal.SIGKILL), "cut")[1] if step(1)(method, path)
+                   else None)
+        one = p.popen("sys.stdin.readline(); " + change, url)
+        one.communicate("\n", timeout=60)
+        p.gate.arm(lambda *_: None)
+        assert one.returncode == -9 and not (p.root / name).exists(), (one.returncode, p.beside(name))
+        _, err = other.communicate("\n", timeout=60)
+        assert other.returncode == 0, (err[-1500:], p.beside(name))
+        assert p.local("print(list(h5py.File(url)))", p.root / name) == "['c']\n", p.beside(name)
+        [left] = p.left()
+        assert "conflict" in p.tool("retry", left["id"], status=3) and p.beside(name) == [], p.beside(name)
+        p.tool("drop", left["id"])
+    with tap.claim("moment: a client is killed behind the last step, and the file is removed then: the old one does "
+                   "not come back"):
+        p.good(make, url)
+        p.gate.arm(lambda _, method, path: (os.kill(one.pid, signal.SIGKILL), "cut")[1] if method == "DELETE" and
+                   ("-lock/" in path or step(2)("HEAD", path)) else None)
+        one = p.popen("sys.stdin.readline(); " + change, url)
+        one.communicate("\n", timeout=60)
+        p.gate.arm(lambda *_: None)
+        assert one.returncode == -9 and len(p.beside(name)) == 3, (one.returncode, p.beside(name))
+        (p.root / name).unlink()
+        p.bad(change, url)
+        assert not (p.root / name).exists()
+        p.tool("drop", p.left()[0]["id"])
+        for x in p.root.glob(name + ".*"):
+            shutil.rmtree(x) if x.is_dir() else x.unlink()
+    with tap.claim("moment: the last step comes late, when another one has taken the lock and replaced the file, and "
+                   "its client is killed: retry puts that one's file back, and merges with it"):
+        p.good(make, url)
+        moves = []
+
+        def rule(_, method, path):
+            if step(0)(method, path) and not moves:
+                moves.append(1)
+                for word in "lock", "turn":    # as a writer does that finds them stale
+                    shutil.rmtree(p.root / f"{name}.xhdf5-{word}")
+                p.good("f = h5py.File(url, 'r+'); f['a'][7] = 7; f.close()", p.server.url + "/" + name)
+            elif moves == [1] and step(1)(method, path):
+                moves.append(2)
+                os.kill(one.pid, signal.SIGKILL)
+                return "cut"
+            return None
+        p.gate.arm(rule)
+        one = p.popen("sys.stdin.readline(); " + change, url)
+        one.communicate("\n", timeout=60)
+        p.gate.arm(lambda *_: None)
+        assert one.returncode == -9 and moves == [1, 2] and not (p.root / name).exists(), (one.returncode, moves,
+                                                                                          p.beside(name))
+        [left] = p.left()
+        p.tool("retry", left["id"])
+        out = p.local("print(h5py.File(url)['a'][:8:7])", p.root / name)
+        assert out == "[1. 7.]\n" and p.beside(name) == [] and p.left() == [], (out, p.beside(name))
     with tap.claim("moment: a server that does not move the old file aside: as it was done before"):
         p.good(make, url)
         p.gate.arm(lambda _, method, path: 403 if step(0)(method, path) else None)
