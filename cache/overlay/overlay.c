@@ -128,10 +128,14 @@ void xh_overlay_forsake(struct xh_overlay *v)
     free(v);
 }
 
-/* Removes |data| first: the rest of an interrupted removal is never taken for an overlay to recover. */
+/* Removes |data| first: the rest of an interrupted removal is never taken for an overlay to recover. Where the record
+ * was on the disk, that is, too: a machine that fails now would else have it again, and "retry" send it over what
+ * others have written since. */
 static void remove_files(struct xh_overlay *v)
 {
-    static const char *const names[] = {"data", "base", "record", "record.new", "alive.new", "alive"};
+    static const char *const names[] = {"base", "record", "record.new", "alive.new", "alive"};
+    if (unlinkat(v->dir, "data", 0) == 0 && (v->synced || v->readable))
+        fsync(v->dir);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlinkat(v->dir, names[i], 0);
     rmdir(v->path);
@@ -332,6 +336,8 @@ void xh_overlay_unsave(struct xh_overlay *v)
     v->since_s = 0;
     if (xh_overlay_save(v, XH_OVERLAY_OPENED, 0, NULL))
         unlinkat(v->dir, "record", 0); /* the old record is no longer true */
+    if (v->synced)
+        fsync(v->dir); /* nor is it when this machine fails now */
 }
 
 static void take_text(char *out, size_t size, const char *text)

@@ -335,8 +335,8 @@ def check_disk(tap, p):
     with tap.claim("disk: the data, the record and their names are on the disk before the upload begins, the overlay's own name, too"):
         p.gate.arm(rule)
         code = "import sys, h5py\nwith h5py.File(sys.argv[1], 'w') as f: f['a'] = range(1000)"
-        status, _, err = harness.run(["strace", "-f", "-y", "-o", trace, "-e", "trace=fsync,fdatasync,renameat",
-                                      sys.executable, "-c",
+        status, _, err = harness.run(["strace", "-f", "-y", "-o", trace, "-e",
+                                      "trace=fsync,fdatasync,renameat,unlinkat", sys.executable, "-c",
                                       "import os, sys; os.execv(sys.argv[1], sys.argv[1:])", harness.H5PY["3.14.0"],
                                       "-c", code,
                                       f"{p.gate.url}/{name}"], p.env(overlay_dir=overlay))
@@ -348,6 +348,18 @@ def check_disk(tap, p):
         wanted = [("fdatasync", "/ID/data", ""), ("fdatasync", "/ID/base", ""), ("fsync", "/ID/record.new", ""),
                   ("renameat", "/ID", "record.new"), ("fsync", "/ID", ""), ("fsync", "", "")]
         assert said[-len(wanted):] == wanted, said
+    with tap.claim("disk: that it was sent is on the disk, too, when the file is closed, or committed and open"):
+        def synced_behind(what):
+            return re.search(what + r".*= 0\n(?:.*\n)*?.*fsync\(\d+<[^>]*/[0-9a-f]{16}>\) += 0\n", trace.read_text())
+        assert synced_behind(r'unlinkat\(\d+<[^>]*/new-overlay/[0-9a-f]{16}>, "data"'), trace.read_text()
+        plugin()
+        status, _, err = harness.run(["strace", "-f", "-y", "-o", trace, "-e", "trace=fsync,fdatasync,renameat",
+                                      harness.H5PY["3.14.0"], "-c", "import os\n" + COMMIT +
+                                      "import sys, h5py\nf = h5py.File(sys.argv[1], 'r+'); f['a'][0] = 7\n"
+                                      "assert commit(f) == 0\nos._exit(0)",
+                                      f"{p.server.url}/{name}"], p.env(overlay_dir=overlay))
+        last = re.findall(r"(fsync|fdatasync|renameat)\(\d+<[^>]*>(?:, \"([^\"]*))?[^=]*= 0$", trace.read_text(), re.M)
+        assert status == 0 and last[-2:] == [("renameat", "record.new"), ("fsync", "")], (err, last)
 
 
 def check_endless(tap, p):
