@@ -114,20 +114,22 @@ err:
 
 /* HDF5 has forgotten the file when it calls this. Where local_shadow holds bytes that cannot be written, the program's
  * own writes have succeeded, and a program that ends without closing its files hears of nothing else: a line on
- * standard error tells of it. */
+ * standard error tells of it. NFS tells of a full disk when the file is closed. */
 int xh_local_close(struct xh_local *f)
 {
     char said[80];
-    int rc = f->near ? xh_local_flush(f, 1) : 0;
-    if (rc)
-        xh_say("%s: not all that was written is in the file: %s (local_shadow)", f->name,
-               strerror_r(errno, said, sizeof said));
+    int rc = f->near ? xh_local_flush(f, 1) : 0, bad = rc ? errno : 0;
     if (f->lost)
         xh_say("%s was opened by the parent of this process (%d): what this child of a fork wrote did not go "
                "to the file (local_shadow)",
                f->name, (int)getpid());
-    if (close(f->fd) < 0)
+    if (close(f->fd) < 0) {
+        bad = bad ? bad : errno;
         rc = xh_fail_sys(f->h5, "unable to close file", errno);
+    }
+    if (f->near && bad)
+        xh_say("%s: not all that was written is in the file: %s (local_shadow)", f->name,
+               strerror_r(bad, said, sizeof said));
     if (f->near)
         xh_localfs_close(f->near);
     free(f);

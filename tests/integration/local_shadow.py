@@ -426,6 +426,19 @@ def on_a_full_disk(tap):
             must(["umount", back], clean_env())
 
 
+def at_its_close(tap):
+    """NFS tells of a full disk, or quota, when a file is closed."""
+    if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
+        return tap.skip("a disk that is found full when the file is closed", "strace cannot trace here")
+    with tempfile.TemporaryDirectory(dir="/tmp") as back, tempfile.TemporaryDirectory(dir="/tmp") as d, slow(back, d), \
+         tap.claim("so it does where the file system tells of it only when the file is closed"):
+        file = pathlib.Path(d, "base.h5")
+        must([WRITER, "make", file], clean_env())
+        _, err = must(["strace", "-f", "-o", "/dev/null", "-P", file, "-e", "inject=close:error=EDQUOT", WRITER,
+                       "leave", file], driver_env(local_shadow="on"))
+        assert re.fullmatch(r"xhdf5: .*/base\.h5: not all that was written is in the file: .*quota.*\n", err), err
+
+
 def on_slowfs(tap, shadow):
     if os.geteuid() != 0 or not os.path.exists("/dev/fuse"):
         return tap.skip("on a slow file system", "no /dev/fuse, or not root")
@@ -435,6 +448,7 @@ def on_slowfs(tap, shadow):
             _, _, wrote = many(pathlib.Path(d))
             assert wrote["writes"] <= 12, wrote
     on_a_full_disk(tap)
+    at_its_close(tap)
 
 
 def main():
