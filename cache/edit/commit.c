@@ -149,6 +149,8 @@ static int commit_changes(struct xh_edit *e, struct xh_err *err)
         rc = xh_edit_say_stale(e, err);
     if (is_clean(e) && !e->broken)
         return rc; /* nothing was written; a file that was to be made was not */
+    /* What follows may take long. An older record does not know where all is to which the superblock leads by now. */
+    xh_edit_flush(e, XH_IGNORED);
     rc = rc ? rc : have_below(e, err);
     if (rc == 0) {
         xh_edit_super(e);

@@ -195,6 +195,10 @@ f.close()""", url)
 
 # --- programs that are killed ---------------------------------------------------------------------
 
+def can_trace():
+    return subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode == 0
+
+
 def dies_at_a_mib():
     """In a child: who makes a file larger is killed."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -279,6 +283,24 @@ print("w", flush=True); sys.stdin.readline()""", f"{p.gate.url}/{name}")
         [left] = p.left()
         assert left["state"] == "flushed", left
         p.tool("drop", left["id"])
+    for mode in ("w", "r+") if can_trace() else ():
+        with tap.claim(f"flush: killed in closing, while what was written is synced (mode {mode}): there is a file "
+                       "with all of it"):
+            code = f"""if True:
+                import h5py, os, signal, sys
+                f = h5py.File(sys.argv[1], '{mode}')
+                f.require_dataset('a', (1000,), 'i8')[5] = 55; f.flush()
+                f['later'] = range(20000); f.close()"""
+            status, _, err = harness.run(["strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync", "-e",
+                                          "inject=fdatasync:signal=KILL", harness.H5PY["3.14.0"], "-c", code, url],
+                                         p.env())
+            [left] = p.left()
+            assert status == -9 and left["state"] == "flushed", (status, left, err)
+            p.tool("export", left["id"], p.work / "flushed.h5")
+            out = p.local("f = h5py.File(url); print(f['a'][5], f['later'][:].sum())", p.work / "flushed.h5")
+            assert out == f"55 {sum(range(20000))}\n", out
+            (p.work / "flushed.h5").unlink()
+            p.tool("drop", left["id"])
     with tap.claim("flush: nor is one that was refused (withheld) and written on"):
         was = p.bytes(name)
         one = p.popen(COMMIT + """
@@ -323,7 +345,7 @@ print("w", flush=True); sys.stdin.readline()""", url)
 def check_disk(tap, p):
     """What is on the disk when the upload begins."""
     name, trace, seen = "disk.h5", p.work / "strace", []
-    if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
+    if not can_trace():
         tap.skip("what is sent is on the disk before", "strace cannot trace here")
         return
     overlay = p.work / "new-overlay"
@@ -409,7 +431,7 @@ def check_endless(tap, p):
 
 def check_names(tap, p):
     """The overlay's directory cannot be synced."""
-    if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
+    if not can_trace():
         tap.skip("directories that cannot be synced", "strace cannot trace here")
         return
     overlay = p.work / "odd-overlay"
@@ -1091,7 +1113,7 @@ with h5py.File(sys.argv[1], "w") as f:
 
 def check_made_once(tap, p):
     """What may name external files is looked at when the file is sent."""
-    if subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode:
+    if not can_trace():
         tap.skip("a header that is written many times", "strace cannot trace here")
         return
     with tap.claim("made: a header that is written many times is looked at once"):
