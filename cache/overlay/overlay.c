@@ -418,6 +418,17 @@ static int take_line(struct xh_overlay *v, char *line)
     return 0;
 }
 
+/* A process that was killed behind a flush wrote on: what lies behind the version below is its own, and is in |data| as
+ * in a local file. Without it, later writes over older ones would be there alone. Returns 0 or -1. */
+static int take_later(struct xh_overlay *v)
+{
+    struct stat st;
+    if (v->state != XH_OVERLAY_FLUSHED || fstat(v->data, &st) < 0 || (uint64_t)st.st_size <= v->base_limit)
+        return 0;
+    v->size = (uint64_t)st.st_size > v->size ? (uint64_t)st.st_size : v->size;
+    return xh_extents_put(&v->have, v->base_limit, (uint64_t)st.st_size, 1);
+}
+
 static int ends_within(const struct xh_extents *s, uint64_t size)
 {
     return s->n == 0 || s->at[s->n - 1].end <= size;
@@ -447,7 +458,7 @@ static void load(struct xh_overlay *v)
     free(line);
     fclose(f);
     v->readable = state == 1 && v->url && v->base_limit <= v->base_size && v->size <= INT64_MAX &&
-                  ends_within(&v->have, v->size) && ends_within(&v->dirty, v->size);
+                  ends_within(&v->have, v->size) && ends_within(&v->dirty, v->size) && take_later(v) == 0;
 }
 
 /* ---- all overlays */

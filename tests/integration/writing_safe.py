@@ -267,6 +267,27 @@ def check_flush(tap, p):
             (p.work / "flushed.h5").unlink()
             p.tool("drop", left["id"])
         (p.root / name).unlink()
+    for how in ("w", "r+"):
+        with tap.claim(f"flush: what was written behind a flush, to new places and over old ones (mode {how}), is in "
+                       "the file in its order"):
+            p.good("f = h5py.File(url, 'w'); f['x'] = 1; f.close()", url)
+            one = p.popen(f"""
+                f = h5py.File(url, '{how}'); c = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                c.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY); c.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+                h5py.h5d.create(f.id, b'a', h5py.h5t.NATIVE_INT64, h5py.h5s.create_simple((100000,)), c)
+                f['done'] = 0; f.flush()
+                f['a'][...] = 7; f['done'][()] = 1
+                print("w", flush=True); sys.stdin.readline()""", url)
+            assert one.stdout.readline() == "w\n", one.stderr.read()
+            one.kill()
+            one.communicate()
+            [left] = p.left()
+            assert left["state"] == "flushed", left
+            p.tool("export", left["id"], p.work / "flushed.h5")
+            out = p.local("f = h5py.File(url); print(f['done'][()], f['a'][:].sum())", p.work / "flushed.h5")
+            assert out == "1 700000\n", out
+            (p.work / "flushed.h5").unlink()
+            p.tool("drop", left["id"])
     with tap.claim("flush: a commit that failed and was written on is not sent as it was"):
         plugin()
         p.good("f = h5py.File(url, 'w'); f['a'] = np.arange(1000); f.close()", url)
