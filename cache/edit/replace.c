@@ -68,6 +68,18 @@ static int run_swap(struct xh_aside *s)
     return rc;
 }
 
+/* The connection broke, or the token expired, before anything was done: that is no reason to replace the file without
+ * looking at it. Returns 1 when there is another connection, by a client that has looked for its token anew. */
+static int begin_again(struct xh_edit *e)
+{
+    struct xh_aside s;
+    xh_dav_close(e->quick);
+    e->quick = NULL;
+    if (xh_replace_begin(e, &s))
+        xh_aside_end(&s, 0, XH_IGNORED);
+    return e->is_quick;
+}
+
 /* Returns 0, or a negative code when the state of the files is not known. */
 static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
 {
@@ -227,9 +239,14 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
         int shows = is_same(&w.now, &top), is_expected = is_same(&w.was, &expected);
         if (w.placed == UNKNOWN && shows)
             w.placed = PLACED;
-        if (i == 0 && w.placed != PLACED && !w.was.there)
-            /* neither request was done; or another writer has removed the file */
-            return is_same(&w.now, old) ? XH_REPLACE_NOT : XH_REPLACE_LOST;
+        if (i == 0 && w.placed != PLACED && !w.was.there) {
+            if (!is_same(&w.now, old)) /* another writer has removed the file */
+                return XH_REPLACE_LOST;
+            if (e->is_quick || !begin_again(e)) /* refused, or never answered; neither request was done */
+                return XH_REPLACE_NOT;
+            i--;
+            continue;
+        }
         /* the second request failed: another writer came first, or the lock is lost, or the server stopped there */
         if (i == 0 && w.placed != PLACED)
             return undo_first(e, &w, is_expected, err);

@@ -758,6 +758,26 @@ def check_moment(tap, p):
             assert p.bytes(name) == p.hash(p.work / "moment.h5"), "the other's bytes are gone"
             assert p.beside(name) == [] and len(p.left()) == 1, (p.beside(name), p.left())
             p.tool("drop", p.left()[0]["id"])
+    with tap.claim("moment: the connection breaks before the last step, and a curl -T comes then: a conflict; what it "
+                   "wrote is at the server"):
+        p.good(make, url)
+        cuts, puts = [], []
+
+        def rule(_, method, path):
+            if step(0)(method, path) and not cuts:
+                cuts.append(1)
+                return "cut"
+            if cuts and not puts and method == "MOVE":
+                puts.append(1)
+                put()
+            return None
+        p.gate.arm(rule)
+        err = p.bad(change, url)
+        p.gate.arm(lambda *_: None)
+        assert puts and "conflict" in err, (err[-1500:], p.gate.log)
+        assert p.bytes(name) == p.hash(p.work / "moment.h5"), "the other's bytes are gone"
+        assert p.beside(name) == [] and len(p.left()) == 1, (p.beside(name), p.left())
+        p.tool("drop", p.left()[0]["id"])
     for old, words in ((False, "a new file is shown as missing"), (True, "a file is shown as it was")):
         with tap.claim(f"moment: {words} after the last step, as by a cache: the commit is no success, and is kept"):
             (p.root / name).unlink(missing_ok=True)
