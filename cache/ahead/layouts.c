@@ -7,6 +7,7 @@
 #include "object.h"
 #include "format/contiguous.h"
 #include "hints.h"
+#include "pages/limits.h"
 #include "schedule.h"
 #include "source/here.h"
 #include "source/metadata_image.h"
@@ -164,13 +165,14 @@ static void propose_stretch(struct xh_file *f, uint64_t end)
 static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
     struct xh_range r[RANGES_AT_ONCE];
-    uint64_t end = 0;
+    uint64_t end = 0, flight = xh_limits_flight(f);
     pthread_mutex_lock(&f->layouts->lock);
     struct xh_chunkindex *chunks = f->layouts->chunks;
     /* What lies behind a process's share is its neighbour's: its first read of a dataset shows no order, unless what
      * the neighbour is at can be seen. */
     int first = f->opened_jointly && !xh_file_shared(f) &&
                 !xh_chunkindex_begun(chunks, (struct xh_range){ext->off, ext->len});
+    xh_chunkindex_link(chunks, flight);
     for (size_t i = 0; i < n; i++) {
         uint64_t to = xh_chunkindex_raw(chunks, (struct xh_range){ext[i].off, ext[i].len});
         end = to ? to : end;

@@ -75,7 +75,7 @@ static int comes_back(const struct xh_run_read *run, size_t i, struct xh_range r
  * read in any order are taken for one (4 MB, each row three times, came as 26 to 39 MB). */
 static int is_about_a_run(const struct xh_turns *s, uint64_t len)
 {
-    return s->cover.bytes / XH_HOLES_MOST >= len && xh_cover_is_upwards(&s->cover);
+    return s->cover.bytes / XH_HOLES_MOST >= len && xh_cover_is_upwards(&s->cover, 1);
 }
 
 /* The run that a read of |r| goes on with, first in its order from now on; or a new one, in the place of that which was
@@ -87,7 +87,7 @@ static struct xh_run_read *run_of(struct xh_turns *s, struct xh_range r)
     enum xh_run_kind kind = XH_RUN_NONE;
     size_t i = find(run, r, &kind);
     s->reads++;
-    xh_cover_note(&s->cover, r, r.len);
+    xh_cover_note(&s->cover, r, r.len, 1);
     if (run->seq.last.len == 0 || (i == 0 && kind == XH_RUN_UP)) {
         run->at = s->reads;
         return run;

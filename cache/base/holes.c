@@ -46,7 +46,7 @@ static int begin(struct xh_cover *c, struct xh_range r)
     return 0;
 }
 
-int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece)
+int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece, unsigned passes)
 {
     uint64_t end = r.off + r.len;
     struct xh_range gap = {0, 0};
@@ -64,7 +64,7 @@ int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece)
         gap = (struct xh_range){end, c->from - end};
     else if (r.off < c->from || end <= c->to) /* anew */
         return begin(c, r);
-    if (c->from == c->to || c->missing + gap.len > c->bytes + XH_HOLES_MOST * piece)
+    if (c->from == c->to || (c->missing + gap.len) / passes > c->bytes + XH_HOLES_MOST * piece)
         return begin(c, r);
     xh_holes_push(&c->holes, gap);
     c->missing += gap.len;
@@ -74,8 +74,8 @@ int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece)
     return 1;
 }
 
-int xh_cover_is_upwards(const struct xh_cover *c)
+int xh_cover_is_upwards(const struct xh_cover *c, unsigned passes)
 {
     int up = c->late > 0 ? c->to - c->first >= c->first - c->from : c->first == c->from;
-    return up && c->missing <= c->bytes;
+    return up && c->missing / passes <= c->bytes;
 }

@@ -38,11 +38,11 @@ struct xh_cover {
 };
 
 /* Takes note of a read of |r|, a part of what a thread takes at a time: |piece| or more. Where it lies elsewhere, is
- * read anew or misses too much, another place begins: then it returns 0, else 1. */
-int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece);
+ * read anew, or misses far more than |passes| times what was read, another place begins: then it returns 0, else 1. */
+int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece, unsigned passes);
 
-/* Returns 1 when it is read upwards, and no more is missing than was read: by several threads, each of which takes the
- * next piece, so that what had been passed by is read afterwards; or with some left out. */
-int xh_cover_is_upwards(const struct xh_cover *c);
+/* Returns 1 when it is read upwards, and no more is missing than |passes| times what was read: by several threads, each
+ * of which takes the next piece, so that what had been passed by is read afterwards; or with some left out. */
+int xh_cover_is_upwards(const struct xh_cover *c, unsigned passes);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/links.h"
 #include "base/now.h"
 #include "object.h"
 #include "flow.h"
@@ -79,6 +80,14 @@ uint64_t xh_limits_meta_gap(const struct xh_file *f)
     uint64_t usual = f->opt.gap_bytes, most = GAPS_MOST * usual;
     gap = gap < most ? gap : most;
     return is_single(f, &info) && gap > usual ? gap : usual;
+}
+
+uint64_t xh_limits_flight(const struct xh_file *f)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    double rate = info.second_bytes ? (double)info.second_bytes / 1e9 : XH_LINK_FAST_BYTES_PER_NS;
+    return (uint64_t)(rate * (double)info.rtt_ns);
 }
 
 uint64_t xh_limits_most_part(const struct xh_origin_info *info)

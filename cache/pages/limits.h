@@ -14,6 +14,9 @@ struct xh_origin_info;
  * a round trip: so long it would stand idle before a request of its own. */
 uint64_t xh_limits_meta_gap(const struct xh_file *f);
 
+/* What the link brings in a round trip, bytes, at the rate that is known; where none is, at that of a fast one. */
+uint64_t xh_limits_flight(const struct xh_file *f);
+
 /* Of an open file; changed by limits.c alone. All zero at first. */
 struct xh_sharing {
     _Atomic uint64_t counted_ns; /* when its readers were counted */

@@ -22,6 +22,8 @@
 /* Most chunks that may be proposed at a time, however small they are. More could need more nodes than fit into
  * memory. */
 #define AHEAD_CHUNKS 8192
+/* Most chunks that may be passed by for each that is read, however fast the link: what comes in vain is somebody's. */
+#define PASSES_MOST 4
 /* A stretch may have this much between its chunks, and a sixteenth of its length. */
 #define GAPS_BYTES (64u << 10)
 #define GAPS_SHARE 16
@@ -45,6 +47,7 @@ struct xh_chunkindex {
     int strayed;          /* see xh_chunkindex_strayed */
     uint64_t lo, hi;      /* the part of the last chunk that was read, relative to its address */
     uint64_t clock;
+    uint64_t flight_bytes; /* see xh_chunkindex_link */
     uint64_t asked, wasted; /* bytes read from chunks; bytes proposed and not read */
     uint64_t node_bytes;    /* of nodes that were wanted */
 };
@@ -171,8 +174,9 @@ static enum xh_order_event note(struct xh_chunkindex *ci, struct xh_chunk *c, st
     ci->walk = ci->walk == ix ? NULL : ci->walk;
     uint64_t lo = r.off - c->addr;
     int proposed = ix->order.ahead > 0, proven = ix->order.streak >= XH_ORDER_SURE;
-    enum xh_order_event event = xh_order_read(&ix->order, rank, xh_index_look, ix);
     uint64_t len = c->size ? c->size : r.len;
+    ix->order.passes = (unsigned)xh_min64(ci->flight_bytes / (len ? len : 1), PASSES_MOST);
+    enum xh_order_event event = xh_order_read(&ix->order, rank, xh_index_look, ix);
     ci->asked += r.len;
     if (lo == 0 && len == r.len) {
         ix->each_bytes = ix->each_bytes && ix->each_bytes != len ? UINT64_MAX : len;
@@ -229,6 +233,11 @@ int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r)
 {
     const struct xh_chunk *c = xh_chunk_at(&ci->map, r.off);
     return c && c->seg->ix->order.begun;
+}
+
+void xh_chunkindex_link(struct xh_chunkindex *ci, uint64_t flight_bytes)
+{
+    ci->flight_bytes = flight_bytes;
 }
 
 uint64_t xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r)

@@ -317,18 +317,19 @@ static enum xh_order_event read_loosely(struct xh_order *o, int64_t rank, int la
 
 enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_look *look, const void *ctx)
 {
+    unsigned passes = o->passes ? o->passes : 1;
     const struct xh_range here = {(uint64_t)rank, 1};
     if (!o->begun) {
         start(o, rank);
         o->begun = 1;
-        xh_cover_note(&o->cover, here, 1);
+        xh_cover_note(&o->cover, here, 1, passes);
         return XH_ORDER_FIRST;
     }
     if (rank == o->now.rank)
         return XH_ORDER_AGAIN;
     uint64_t late = o->cover.late;
-    int is_near = xh_cover_note(&o->cover, here, o->streak + 1);
-    if (o->loosely && is_near && xh_cover_is_upwards(&o->cover) && (o->cover.late > late || rank > o->now.rank))
+    int is_near = xh_cover_note(&o->cover, here, o->streak + 1, passes);
+    if (o->loosely && is_near && xh_cover_is_upwards(&o->cover, passes) && (o->cover.late > late || rank > o->now.rank))
         return read_loosely(o, rank, o->cover.late > late);
     o->loosely = 0;
     if (!is_near)
@@ -350,7 +351,7 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
         hit(o);
         return XH_ORDER_HIT;
     }
-    if (++o->strays >= STRAYS && xh_cover_is_upwards(&o->cover)) {
+    if (++o->strays >= STRAYS && xh_cover_is_upwards(&o->cover, passes)) {
         follow_loosely(o);
         return XH_ORDER_TURN;
     }

@@ -74,6 +74,7 @@ struct xh_order {
     struct xh_order_spot front;
     struct xh_cover cover; /* the ranks of the last reads */
     unsigned strays;       /* misses since |cover| began, or a turn was as expected */
+    unsigned passes;       /* the caller's: how many chunks may be passed by for each that is read; 0: one */
     int loosely;           /* 1: chunks are followed as they lie, whether each is read or not; |now| is the farthest */
     /* The last differences. The newest is past[(npast - 1) % size]. */
     int64_t past[2 * XH_ORDER_PERIOD];
