@@ -38,8 +38,8 @@ def tell(*words):
 # Without the package: the driver comes by the environment.
 PLAIN = BEGIN.replace(", xhdf5", "") + """
 f = h5py.File(sys.argv[1])
-tell("waits")
 try:
+    tell("waits")
     f["x"][:]
 except BaseException as e:
     tell(type(e).__name__)
@@ -49,11 +49,11 @@ except KeyboardInterrupt:
     tell("late", f["x"][:].sum())
 """
 # What each program does. It tells "waits" before it comes to wait, "KeyboardInterrupt" when that was raised, and then
-# the sum of what it reads.
+# the sum of what it reads. What is fetched ahead may be held before that: the signal may come while it tells.
 READS = BEGIN + """
 f = xhdf5.open(sys.argv[1])
-tell("waits")
 try:
+    tell("waits")
     f["x"][:]
 except BaseException as e:
     tell(type(e).__name__)
@@ -74,8 +74,8 @@ except BaseException as e:
 tell(total)
 """
 OPENING = """
-tell("waits")
 try:
+    tell("waits")
     xhdf5.open(sys.argv[1])
 except BaseException as e:
     tell(type(e).__name__)
@@ -88,8 +88,8 @@ BYTES = BEGIN + """
 import numpy
 f = xhdf5.file(sys.argv[1])
 at = f.size - 24_000_000
-tell("waits")
 try:
+    tell("waits")
     f.read_at(at, 24_000_000)
 except BaseException as e:
     tell(type(e).__name__)
@@ -120,8 +120,8 @@ def other():
     g.append(numpy.frombuffer(f.read_at(at, 24_000_000), "i8").sum())
 t = threading.Thread(target=other)
 t.start()
-tell("waits")
 try:
+    tell("waits")
     f.read_at(at, 24_000_000)
 except BaseException as e:
     tell(type(e).__name__)
@@ -139,8 +139,8 @@ def other():
     hdf5.H5open()
 t = threading.Thread(target=other)
 t.start()
-tell("waits")
 try:
+    tell("waits")
     f["x"][:]
 except BaseException as e:
     tell(type(e).__name__)
