@@ -152,7 +152,8 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
 static size_t ahead_up(struct xh_predict_seq *p, uint64_t window, uint64_t most, struct xh_range *out)
 {
     uint64_t end = p->last.off + p->last.len;
-    uint64_t to = window > p->end - end ? p->end : end + window;
+    int is_over = end >= p->end; /* also where |last| is of another dataset than what was read late */
+    uint64_t to = is_over || window > p->end - end ? p->end : end + window;
     uint64_t used = most < 8 * REFILL_BYTES ? xh_min64(window / 4 * 3, REFILL_BYTES) : window / 8;
     if (p->takes_turns && window >= most && most < 2 * p->last.len) {
         /* Less than a read ahead is worth nothing: its reader waits a round trip all the same. So a whole one is asked

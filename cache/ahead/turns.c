@@ -70,12 +70,14 @@ static int comes_back(const struct xh_run_read *run, size_t i, struct xh_range r
     return 0;
 }
 
-/* 1 when the last reads, of |len| bytes each, are about a run: of threads that take the next piece each, or with pieces
- * left out. There are as many as might be threads, none twice: where fewer will do, rows of a small dataset that are
- * read in any order are taken for one (4 MB, each row three times, came as 26 to 39 MB). */
+/* 1 when the last reads, of about |len| bytes each, are about a run: of threads that take the next piece each, or with
+ * pieces left out. There are as many as might be threads, none twice: where fewer will do, rows of a small dataset that
+ * are read in any order are taken for one (4 MB, each row three times, came as 26 to 39 MB). */
 static int is_about_a_run(const struct xh_turns *s, uint64_t len)
 {
-    return s->cover.bytes / XH_HOLES_MOST >= len && xh_cover_is_upwards(&s->cover, 1);
+    const struct xh_cover *c = &s->cover;
+    return c->reads >= XH_HOLES_MOST && c->bytes / c->reads <= 2 * len && len <= 2 * (c->bytes / c->reads) &&
+           xh_cover_is_upwards(c, 1);
 }
 
 /* The run that a read of |r| goes on with, first in its order from now on; or a new one, in the place of that which was

@@ -42,7 +42,7 @@ void xh_holes_fill(struct xh_holes *h, unsigned i, struct xh_range r, uint64_t l
 
 static int begin(struct xh_cover *c, struct xh_range r)
 {
-    *c = (struct xh_cover){.from = r.off, .to = r.off + r.len, .first = r.off, .bytes = r.len};
+    *c = (struct xh_cover){.from = r.off, .to = r.off + r.len, .first = r.off, .bytes = r.len, .reads = 1};
     return 0;
 }
 
@@ -53,6 +53,7 @@ int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece, unsigne
     unsigned i = xh_holes_find(&c->holes, r);
     if (i < XH_HOLES_MOST) {
         xh_holes_fill(&c->holes, i, r, 1);
+        c->reads++;
         c->late++;
         c->missing -= r.len;
         c->bytes += r.len;
@@ -67,6 +68,7 @@ int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece, unsigne
     if (c->from == c->to || (c->missing + gap.len) / passes > c->bytes + XH_HOLES_MOST * piece)
         return begin(c, r);
     xh_holes_push(&c->holes, gap);
+    c->reads++;
     c->missing += gap.len;
     c->bytes += end <= c->from ? r.len : end - xh_max64(r.off, c->to);
     c->from = xh_min64(c->from, r.off);

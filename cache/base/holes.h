@@ -32,7 +32,7 @@ void xh_holes_fill(struct xh_holes *h, unsigned i, struct xh_range r, uint64_t l
 struct xh_cover {
     uint64_t from, to; /* the same: nothing yet */
     uint64_t first;    /* where the first read of it began */
-    uint64_t bytes, missing;
+    uint64_t bytes, missing, reads;
     uint64_t late;     /* reads of what had been passed by */
     struct xh_holes holes;
 };

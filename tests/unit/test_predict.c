@@ -515,3 +515,34 @@ Test(turns, pieces_that_threads_read_not_quite_in_order_are_a_run, .timeout = 60
             cr_expect(small <= 6 && large <= 6, "%u threads: %d, %d", threads[i], small, large);
         }
 }
+
+Test(turns, a_few_reads_of_different_lengths_are_no_run)
+{
+    struct xh_turns s = {0};
+    struct xh_turns_due due;
+    uint64_t in_vain = 0;
+    for (uint64_t i = 0; i < 24; i++) { /* an image, and a few bytes somewhere behind it */
+        uint64_t at = ((i / 2) * (i / 2) * 31 % 800 + 8) * MIB; /* in no equal steps */
+        struct xh_range r = i % 2 ? (struct xh_range){at + 5 * MIB, 1000} : (struct xh_range){at, 4 * MIB};
+        xh_turns_saw(&s, &(struct xh_turns_read){.r = r, .size = 900 * MIB, .window = 128 * MIB}, &due);
+        for (size_t k = 0; k < due.n; k++)
+            in_vain += due.want[k].len;
+    }
+    cr_expect_leq(in_vain, 8 * MIB, "%llu", (unsigned long long)in_vain);
+}
+
+Test(turns, what_is_proposed_lies_in_the_object_where_threads_read_over_the_end_of_a_dataset)
+{
+    const uint64_t len = 65536, n = 100;
+    struct xh_turns s = {0};
+    struct xh_turns_due due;
+    for (uint64_t i = 0; i < n; i++) { /* each second piece comes after the next two */
+        uint64_t at = i % 4 == 1 ? i + 2 : i % 4 == 0 || i + 1 >= n ? i : i - 1;
+        struct xh_range r = {at * len, len};
+        struct xh_range whole = at < 50 ? (struct xh_range){0, 50 * len} : (struct xh_range){50 * len, 50 * len};
+        xh_turns_saw(&s, &(struct xh_turns_read){.r = r, .whole = whole, .size = n * len, .window = 16 * MIB}, &due);
+        for (size_t k = 0; k < due.n; k++)
+            cr_expect(due.want[k].off + due.want[k].len <= n * len, "read %llu: to %llu", (unsigned long long)i,
+                      (unsigned long long)(due.want[k].off + due.want[k].len));
+    }
+}
