@@ -69,6 +69,7 @@ int xh_cover_note(struct xh_cover *c, struct xh_range r, uint64_t piece, unsigne
         return begin(c, r);
     xh_holes_push(&c->holes, gap);
     c->reads++;
+    c->ups += end > c->to;
     c->missing += gap.len;
     c->bytes += end <= c->from ? r.len : end - xh_max64(r.off, c->to);
     c->from = xh_min64(c->from, r.off);

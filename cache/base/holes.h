@@ -33,6 +33,7 @@ struct xh_cover {
     uint64_t from, to; /* the same: nothing yet */
     uint64_t first;    /* where the first read of it began */
     uint64_t bytes, missing, reads;
+    uint64_t ups;      /* reads behind all others */
     uint64_t late;     /* reads of what had been passed by */
     struct xh_holes holes;
 };
