@@ -660,6 +660,27 @@ Test(order, chunks_that_are_left_out_here_and_there_are_no_misses)
     }
 }
 
+/* As of images of several kinds that take turns. What is between them is not fetched. */
+Test(order, a_period_is_found_also_where_most_chunks_are_read)
+{
+    static const char *const periods[] = {"1011", "10110", "10110011", "1011010011", "110100", "1100101101"};
+    for (size_t p = 0; p < sizeof periods / sizeof *periods; p++) {
+        struct xh_order *o = calloc(1, sizeof *o);
+        size_t len = strlen(periods[p]);
+        struct xh_order_spot next;
+        int wrong = 0;
+        for (int64_t at = 0; at < 200; at++) {
+            wrong += at >= 80 && xh_order_peek(o, &next, look, &EVERYWHERE) == XH_PLACE_CHUNK && next.rank == at &&
+                     periods[p][(size_t)at % len] == '0';
+            o->ahead = 0;
+            if (periods[p][(size_t)at % len] == '1')
+                xh_order_read(o, at, look, &EVERYWHERE);
+        }
+        cr_expect_eq(wrong, 0, "%s: %d", periods[p], wrong);
+        free(o);
+    }
+}
+
 /* What a stream was to bring, and mostly never did, is not what wrong guesses cost. */
 Test(order, a_stretch_that_was_left_leaves_other_guesses_their_allowance)
 {

@@ -6,6 +6,7 @@
 
 #define PAST (2 * XH_ORDER_PERIOD)
 #define STRAYS 4u /* misses in one place, without a turn that was expected, that show threads: a new loop misses once */
+#define GAPS_SURE 6u /* gaps in a row that repeat others; by chance, one of nine does: once in 500,000 times */
 #define MAX_HOLES 256 /* most ranks without a chunk that are skipped at a time */
 
 /* ---- the odometer ------------------------------------------------------------------------------ */
@@ -250,18 +251,31 @@ static int seen_twice(const struct xh_order *o, uint64_t p)
     return !same;
 }
 
+static int adopt(struct xh_order *o, uint64_t p)
+{
+    for (uint64_t i = 0; i < p; i++)
+        o->step[i] = past(o, p - 1 - i);
+    o->period = (unsigned)p;
+    return 1;
+}
+
 /* Adopts the shortest period that was seen twice, if the odometer missed in both: a turn's difference may happen to be
  * that of an inner loop. Returns 1 when there is one. */
 static int find_period(struct xh_order *o)
 {
-    for (uint64_t p = o->npast - o->missed; p <= XH_ORDER_PERIOD && 2 * p <= o->npast; p++) {
-        if (!seen_twice(o, p))
-            continue;
-        for (uint64_t i = 0; i < p; i++)
-            o->step[i] = past(o, p - 1 - i);
-        o->period = (unsigned)p;
-        return 1;
-    }
+    for (uint64_t p = o->npast - o->missed; p <= XH_ORDER_PERIOD && 2 * p <= o->npast; p++)
+        if (seen_twice(o, p))
+            return adopt(o, p);
+    return 0;
+}
+
+/* The same where chunks are followed loosely: of a period that was seen twice, and so long that it is no chance. */
+static int find_sure_period(struct xh_order *o)
+{
+    for (uint64_t p = 1; p <= XH_ORDER_PERIOD && 2 * p <= o->npast; p++)
+        for (uint64_t i = 0, gaps = 0; i + p < o->npast && i + p < PAST && past(o, i) == past(o, i + p); i++)
+            if ((gaps += past(o, i) != 1) >= GAPS_SURE && i + 1 >= p)
+                return adopt(o, p);
     return 0;
 }
 
@@ -308,10 +322,15 @@ static enum xh_order_event read_loosely(struct xh_order *o, int64_t rank, int la
     if (late)
         return XH_ORDER_LATE;
     uint64_t steps = (uint64_t)(rank - o->now.rank);
+    o->past[o->npast++ % PAST] = rank - o->now.rank;
     o->ahead -= o->ahead < steps ? o->ahead : steps - 1;
     o->now.rank = rank;
     o->now.at[0] += steps;
     hit(o);
+    if (steps > 1 && o->cover.late == 0 && find_sure_period(o)) {
+        o->loosely = 0;
+        o->ahead = o->now.phase = 0;
+    }
     return XH_ORDER_HIT;
 }
 

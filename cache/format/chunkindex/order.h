@@ -14,7 +14,7 @@
  * Threads that take the next chunk each, or the next few, miss again and again, too, and so does a reader that leaves
  * out chunks here and there. The former are known by what they come back for, the latter as they only go upwards. From
  * then on chunks are followed as they lie, and what is read before or after its time is no miss, as long as no more is
- * passed by than was read.
+ * passed by than was read. Of the latter a period is still found.
  *
  * Ranks without a chunk (holes) are skipped, because HDF5 does not read them. */
 #ifndef XH_ORDER_H
