@@ -203,7 +203,7 @@ void xh_predict_join(struct xh_predict_seq *p, const struct xh_cover *c, struct 
 {
     *p = (struct xh_predict_seq){.kind = XH_RUN_UP, .last = {c->to - r.len, r.len}, .step = r.len, .first = c->from,
                                  .bytes = c->bytes - r.len, .ahead = c->to, .doubt = p->doubt, .holes = c->holes};
-    xh_holes_add(&p->holes, r);
+    xh_holes_push(&p->holes, r);
 }
 
 void xh_predict_expect(struct xh_predict_seq *p, uint64_t off, uint64_t bytes)

@@ -660,6 +660,25 @@ Test(order, chunks_that_are_left_out_here_and_there_are_no_misses)
     }
 }
 
+/* Eight chunks, of which some are left out, and then eight somewhere else: where they end is not known. */
+Test(order, a_few_chunks_with_gaps_bring_little_behind_them)
+{
+    uint64_t n = 20000, bytes = MIB / 4, asked = 0, reads = 0;
+    struct xh_chunkindex *ci = array_of(n, bytes);
+    struct xh_range out[256];
+    srand(3);
+    for (int place = 0; place < 100; place++) {
+        uint64_t at = (uint64_t)rand() % (n - 100);
+        for (int i = 0; i < 8; i++, reads++) {
+            cr_assert(xh_chunkindex_raw(ci, (struct xh_range){DATA_AT + at * bytes, bytes}));
+            asked += xh_chunkindex_next(ci, 64 * MIB, out, 256);
+            at += 1 + (uint64_t)(rand() % 2);
+        }
+    }
+    cr_expect_lt(asked, 2 * reads, "%llu", (unsigned long long)asked);
+    xh_chunkindex_free(ci);
+}
+
 /* As of images of several kinds that take turns. What is between them is not fetched. */
 Test(order, a_period_is_found_also_where_most_chunks_are_read)
 {

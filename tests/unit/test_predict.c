@@ -517,6 +517,19 @@ Test(turns, pieces_that_threads_read_not_quite_in_order_are_a_run, .timeout = 60
         }
 }
 
+Test(predict, a_run_that_is_known_by_what_it_covers_goes_on_from_there_whatever_it_has_left_out)
+{
+    struct xh_cover c = {0};
+    struct xh_predict_seq p = {0};
+    struct xh_range out[XH_PREDICT_RANGES], r = {0, MIB}, whole = {0, 0};
+    for (uint64_t i = 0; i < 200; i++, r.off += i % 2 ? MIB : 3 * MIB) /* two of four */
+        xh_cover_note(&c, r, MIB, 1);
+    xh_cover_note(&c, r, MIB, 1);
+    cr_assert(xh_cover_is_upwards(&c, 1) && c.holes.n == XH_HOLES_MOST);
+    xh_predict_join(&p, &c, r);
+    cr_expect(xh_predict_seq(&p, r, whole, 64 * MIB, 9000 * MIB, out) && p.kind == XH_RUN_UP);
+}
+
 Test(turns, a_few_reads_of_different_lengths_are_no_run)
 {
     struct xh_turns s = {0};
