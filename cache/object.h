@@ -82,6 +82,7 @@ struct xh_file {
     struct xh_account *account;  /* constant: |own|, or that of what the file is part of */
     struct xh_account own;
     uint64_t asked_ns, answered_ns; /* when the origin was last asked for its version, and had answered */
+    char reader[XH_READER_BYTES];   /* as whom it was opened, where another file names it: see xh_origin_reader */
     _Atomic int failed;             /* a read has; relaxed */
     uint64_t hits_before; /* of counters.bytes_hit, another process's to tell the shadow of */
 

@@ -236,6 +236,8 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     if (!whole)
         xh_account_init(f->account, o->stats != 0);
     xh_siblings_join(f);
+    if (o->namer.by_file)
+        xh_origin_reader(url, &f->opt, f->reader);
     f->asked_ns = xh_now_ns();
     uint64_t entered = xh_account_enter(f->account, XH_COPYING);
     int rc = xh_version_open(f, url, told, err);
@@ -486,6 +488,6 @@ void xh_cache_leave(struct xh_file *f)
     xh_file_after_fork(f);
     xh_siblings_leave(f);
     if (!f->opt.namer.by_file || f->account != &f->own || !is_sound(f) ||
-        !xh_expected_keep(f, f->url, &f->opt, &ahead, f->asked_ns, f->answered_ns))
+        !xh_expected_keep(f, f->url, &f->opt, f->reader, &ahead, f->asked_ns, f->answered_ns))
         xh_cache_close(f);
 }

@@ -41,6 +41,7 @@ static struct {
     pthread_cond_t news;
     struct expected *first;
     uint64_t wanted_ns; /* when the program last opened one of them */
+    _Atomic uint64_t outdated_ns; /* when this process last wrote a file at a server; relaxed */
     _Atomic unsigned n; /* changed under the lock, read without it as a hint */
     _Atomic unsigned threads;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* |news| by watch_forks, before anything is noted */
@@ -131,7 +132,7 @@ static struct expected *find(const char *url)
 }
 
 /* Makes room in the list for one more of |family|. The oldest entry of another family gives way if it was only noted,
- * any if it was opened too long ago: the program may never come to it. Returns what was taken out of the list.
+ * or kept, any if it was opened too long ago: the program may never come to it. Returns what was taken out of the list.
  * |none|: there is no room. The lock is held. */
 static struct expected *make_room(uint64_t family, struct expected *none)
 {
@@ -140,8 +141,8 @@ static struct expected *make_room(uint64_t family, struct expected *none)
     if (atomic_load_explicit(&all.n, memory_order_relaxed) < XH_EXPECTED_MOST)
         return NULL;
     LL_FOREACH (all.first, e)
-        if ((e->state == NOTED && e->opt.namer.family != family) ||
-            (e->state == OPEN && !e->wanted && now - e->opened_ns >= STALE_NS)) {
+        if (!e->wanted && ((e->opt.namer.family != family && (e->state == NOTED || (e->state == OPEN && e->kept))) ||
+                           (e->state == OPEN && now - e->opened_ns >= STALE_NS))) {
             unlist(e);
             return e;
         }
@@ -328,15 +329,17 @@ static int is_in_the_way(const struct expected *e, const void *kept)
            (e->state != OPENING && strcmp(e->url, k->url) == 0);
 }
 
-int xh_expected_keep(struct xh_file *f, const char *url, const struct xh_options *o, const struct xh_expected_how *how,
-                     uint64_t asked_ns, uint64_t opened_ns)
+int xh_expected_keep(struct xh_file *f, const char *url, const struct xh_options *o, const char *reader,
+                     const struct xh_expected_how *how, uint64_t asked_ns, uint64_t opened_ns)
 {
     struct expected *e = expected_new(url, o, how);
     if (!e)
         return 0;
     drop(is_in_the_way, e);
     pthread_mutex_lock(&all.lock);
-    struct expected *gone = find(url) ? e : make_room(o->namer.family, e);
+    int is_other = strcmp(e->reader, reader) != 0 ||
+                   asked_ns <= atomic_load_explicit(&all.outdated_ns, memory_order_relaxed);
+    struct expected *gone = is_other || find(url) ? e : make_room(o->namer.family, e);
     int kept = gone != e;
     if (kept) {
         e->file = f;
@@ -410,6 +413,8 @@ void xh_expected_forget(uint64_t family)
 
 void xh_expected_outdated(const char *object)
 {
+    /* What the program has open now is not in the list, and may be of this object. */
+    atomic_store_explicit(&all.outdated_ns, xh_now_ns(), memory_order_relaxed);
     if (atomic_load_explicit(&all.n, memory_order_relaxed))
         drop(is_opened_of, object);
 }

@@ -49,11 +49,12 @@ void xh_expected_open_beside(uint64_t family, unsigned others);
 /* The next number of an opening, for o->asked_as. */
 uint64_t xh_expected_number(void);
 
-/* Expects |f|, which the program has closed: it was opened with |o|, and the origin was last asked for it at |asked_ns|
- * and answered at |opened_ns|. Closes the file of its family that was kept before. Returns 1 when it is kept, and the
- * caller has it no more. Does not block. */
-int xh_expected_keep(struct xh_file *f, const char *url, const struct xh_options *o, const struct xh_expected_how *how,
-                     uint64_t asked_ns, uint64_t opened_ns);
+/* Expects |f|, which the program has closed: it was opened with |o| by |reader|, and the origin was last asked for it
+ * at |asked_ns| and answered at |opened_ns|. Closes the file of its family that was kept before. It is not kept where a
+ * token file, say, has another reader's by now, or this process has written a file since. Returns 1 when it is kept,
+ * and the caller has it no more. Does not block. */
+int xh_expected_keep(struct xh_file *f, const char *url, const struct xh_options *o, const char *reader,
+                     const struct xh_expected_how *how, uint64_t asked_ns, uint64_t opened_ns);
 
 struct xh_handed {
     uint64_t waited_ns;           /* for the opening, or until the origin had answered again */

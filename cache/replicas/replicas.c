@@ -165,6 +165,7 @@ static void add_info(struct xh_origin_info *sum, const struct xh_origin_info *mo
     sum->second_bytes += more->second_bytes;
     sum->flight_bytes = more->flight_bytes < sum->flight_bytes ? more->flight_bytes : sum->flight_bytes;
     sum->young |= more->young;
+    sum->changed |= more->changed;
     sum->open += FINER * more->open;
     sum->idle += more->idle;
     sum->streaming += more->streaming;
@@ -208,6 +209,8 @@ void xh_replicas_get_info(struct xh_replicas *r, struct xh_origin_info *out)
     sum.changed_s = out->changed_s;
     sum.fleeting = out->fleeting;
     sum.unsettled = out->unsettled;
+    sum.in_vain = out->in_vain;
+    sum.changed |= out->changed;
     sum.url_shown = out->url_shown;
     *out = sum;
     if (hopes(r))

@@ -189,7 +189,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
     *out = (struct xh_origin_info){.size = OBJECT_BYTES, .validator = validators[o->site], .url_shown = "x",
                                    .max_ranges = 50, .max_range_header = 3900, .flight_bytes = 1u << 20,
                                    .connections = 2, .scattered = 2,
-                                   .streams = 2, .rtt_ns = 1000000};
+                                   .streams = 2, .rtt_ns = 1000000, .in_vain = 1, .changed = 1};
 }
 
 void xh_origin_came_in_vain(struct xh_origin *o, int vain)
@@ -453,6 +453,7 @@ static void wait_for_sites(struct xh_replicas *r)
         usleep(1000);
         xh_replicas_get_info(r, &info);
     } while (info.scattered < 2 * well && ++times < 20000);
+    CHECK(info.in_vain && info.changed); /* also where several sites are live */
 }
 
 /* Reads while the sites' moods are |begin|, then |then|; closes with or without waiting. |proved|: begins when all

@@ -2014,6 +2014,46 @@ Test(read, of_what_another_file_names_the_last_one_is_kept_until_another_one_is_
     cr_assert_eq(xh_expected_count(), 0, "the program closed it itself");
 }
 
+Test(read, what_another_reader_opened_or_what_was_written_since_is_not_kept, .timeout = 50)
+{
+    struct xh_options o = named_options(3, "stats=off");
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    engine.reader = "a";
+    cr_assert_eq(xh_cache_open(COMING, &o, &f, &err), 0, "%s", err.text);
+    engine.reader = "b"; /* the token file has another token by now */
+    xh_cache_leave(f);
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 2, "it was handed to another reader");
+    cr_assert_eq(xh_cache_open(COMING, &o, &f, &err), 0, "%s", err.text);
+    xh_cache_forget(COMING, &o); /* as a commit does */
+    xh_cache_leave(f);
+    open_and_close(COMING, &o);
+    cr_assert_eq(opens(), 4, "it was written while it was open");
+    xh_cache_expect_none(3);
+}
+
+Test(read, what_is_kept_of_other_files_leaves_room_for_what_comes_next, .timeout = 50)
+{
+    char url[64];
+    engine.reader = "a";
+    for (unsigned i = 0; i < XH_EXPECTED_MOST; i++) {
+        struct xh_options o = named_options(100 + i, "stats=off");
+        snprintf(url, sizeof url, COMING "%u", i);
+        open_and_leave(url, &o);
+    }
+    cr_assert_eq(xh_expected_count(), XH_EXPECTED_MOST);
+    struct xh_options o = named_options(3, "stats=off");
+    unsigned before = opens();
+    cr_assert_eq(xh_cache_expect(COMING, &o), 1, "sixteen files of others are kept");
+    cr_assert_eq(xh_expected_count(), XH_EXPECTED_MOST);
+    xh_cache_expect_none(3);
+    for (unsigned i = 0; i < XH_EXPECTED_MOST; i++)
+        xh_cache_expect_none(100 + i);
+    cr_assert_eq(opens(), before);
+    cr_assert_eq(xh_expected_count(), 0);
+}
+
 Test(read, what_is_expected_is_opened_once_it_is_near_and_in_order, .timeout = 50)
 {
     char url[64];
