@@ -328,7 +328,7 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
-    if (!now.there && xh_replace_find_of(e, a->lock.dead))
+    if (!now.there && xh_replace_find_of(e, e->dead))
         return LOST;
     if (!xh_dav_is_same(now.validator, a->old.validator)) {
         /* A version does not come back: one of the two looks, on connections of their own, shows old ones. */
@@ -373,7 +373,8 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         a->old = e->found; /* if it has changed since, the check inside the lock finds that */
     } else {
         rc = xh_dav_stat(e->dav, "", &a->old, err);
-        if (rc == 0 && !a->old.there && e->overlay->mode == XH_OVERLAY_EDIT && xh_replace_find(e))
+        if (rc == 0 && !a->old.there && (xh_replace_find_of(e, e->dead) ||
+                                         (e->overlay->mode == XH_OVERLAY_EDIT && xh_replace_find(e))))
             rc = xh_dav_stat(e->dav, "", &a->old, err);
         rc = rc ? rc : accept_old(e, &a->old, err);
     }
@@ -392,6 +393,8 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (rc)
         return rc == XH_E_CHANGED ? LOST : rc; /* the file was changed while its old bytes were read */
     rc = xh_turn_take(&a->lock, err);
+    if (*a->lock.dead) /* nobody else knows where it put the file, should this attempt fail */
+        memcpy(e->dead, a->lock.dead, sizeof e->dead);
     return rc ? rc : replace(e, a, err);
 }
 

@@ -946,6 +946,37 @@ def check_moment(tap, p):
         [left] = p.left()
         assert "conflict" in p.tool("retry", left["id"], status=3) and p.beside(name) == [], p.beside(name)
         p.tool("drop", left["id"])
+    with tap.claim("moment: the same, and the connection breaks for the one that has just taken the lock away: it "
+                   "knows of the file still"):
+        p.good(make, url)
+        cuts, kills = [], []
+
+        def rule(_, method, path):
+            if not kills and step(1)(method, path):
+                kills.append(1)
+                os.kill(one.pid, signal.SIGKILL)
+                return "cut"
+            if kills and len(cuts) < 99 and method in ("HEAD", "PROPFIND") and "-lock/data" in path:
+                cuts.append(1)
+                return "cut"
+            if cuts and method in ("MKCOL", "PUT"):    # the next attempt
+                cuts.extend([1] * 99)
+            return None
+        other = p.popen("f = h5py.File(url, 'w'); f['c'] = 3; print('open', flush=True); sys.stdin.readline()\n"
+                        "f.close()", url)
+        assert other.stdout.readline() == "open\n", other.stderr.read()
+        p.gate.arm(rule)
+        one = p.popen("sys.stdin.readline(); " + change, url)
+        one.communicate("\n", timeout=60)
+        assert one.returncode == -9 and not (p.root / name).exists(), (one.returncode, p.beside(name))
+        _, err = other.communicate("\n", timeout=90)
+        p.gate.arm(lambda *_: None)
+        assert cuts and other.returncode == 0, (err[-1500:], p.beside(name), p.gate.log)
+        assert p.local("print(list(h5py.File(url)))", p.root / name) == "['c']\n", p.beside(name)
+        [left] = p.left()
+        p.tool("retry", left["id"], status=3)
+        assert p.beside(name) == [], p.beside(name)
+        p.tool("drop", left["id"])
     with tap.claim("moment: a client is killed behind the last step, and the file is removed then: the old one does "
                    "not come back"):
         p.good(make, url)
