@@ -127,7 +127,7 @@ static int undo(struct xh_edit *e, const char *aside)
 }
 
 /* Returns 1 for the name of a file that a commit put aside. Anything else that a server or a record names is not
- * touched: who can write beside a file must not choose what its next writer moves. */
+ * touched: a stranger that may write beside a file must not choose what its next writer moves. */
 static int is_aside(const char *name)
 {
     size_t prefix = strlen(XH_TURN_PREFIX), n = strlen(name);

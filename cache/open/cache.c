@@ -321,10 +321,9 @@ static int failed_ahead(const char *url, const struct xh_options *o, uint64_t wa
 static int is_sound(struct xh_file *f)
 {
     struct xh_origin_info info;
-    if (!atomic_load_explicit(&f->failed, memory_order_relaxed) && f->origin)
-        xh_replicas_get_info(f->origin, &info);
-    else
+    if (atomic_load_explicit(&f->failed, memory_order_relaxed) || !f->origin)
         return 0;
+    xh_replicas_get_info(f->origin, &info);
     return !info.changed;
 }
 

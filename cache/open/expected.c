@@ -179,6 +179,18 @@ static struct expected *expected_new(const char *url, const struct xh_options *o
     return e;
 }
 
+/* Puts |e| into the list, unless that is |refused| or there is no room. Returns what is to be freed then, which may be
+ * |e|; or NULL. The lock is held. */
+static struct expected *enlist(struct expected *e, int refused)
+{
+    struct expected *gone = refused ? e : make_room(e->opt.namer.family, e);
+    if (gone != e) {
+        LL_APPEND(all.first, e);
+        atomic_fetch_add_explicit(&all.n, 1, memory_order_relaxed);
+    }
+    return gone;
+}
+
 int xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how)
 {
     struct expected *e = expected_new(url, o, how);
@@ -186,12 +198,8 @@ int xh_expected_note(const char *url, const struct xh_options *o, const struct x
         return 0;
     pthread_mutex_lock(&all.lock);
     int is_there = find(url) != NULL;
-    struct expected *gone = is_there ? e : make_room(o->namer.family, e);
+    struct expected *gone = enlist(e, is_there);
     int noted = gone != e;
-    if (noted) {
-        LL_APPEND(all.first, e);
-        atomic_fetch_add_explicit(&all.n, 1, memory_order_relaxed);
-    }
     pthread_mutex_unlock(&all.lock);
     if (gone)
         expected_free(gone);
@@ -339,7 +347,7 @@ int xh_expected_keep(struct xh_file *f, const char *url, const struct xh_options
     pthread_mutex_lock(&all.lock);
     int is_other = strcmp(e->reader, reader) != 0 ||
                    asked_ns <= atomic_load_explicit(&all.outdated_ns, memory_order_relaxed);
-    struct expected *gone = is_other || find(url) ? e : make_room(o->namer.family, e);
+    struct expected *gone = enlist(e, is_other || find(url));
     int kept = gone != e;
     if (kept) {
         e->file = f;
@@ -347,8 +355,6 @@ int xh_expected_keep(struct xh_file *f, const char *url, const struct xh_options
         e->state = OPEN;
         e->asked_ns = asked_ns;
         e->opened_ns = opened_ns;
-        LL_APPEND(all.first, e);
-        atomic_fetch_add_explicit(&all.n, 1, memory_order_relaxed);
     }
     pthread_mutex_unlock(&all.lock);
     if (gone)

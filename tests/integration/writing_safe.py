@@ -208,6 +208,15 @@ def dies_at_a_mib():
 def check_flush(tap, p):
     name = "flush.h5"
     url = f"{p.server.url}/{name}"
+
+    def exported(left, what):
+        """|what| of the file that |left| is exported to. Drops it then."""
+        file = p.work / "flushed.h5"
+        p.tool("export", left["id"], file)
+        out = p.local(f"f = h5py.File(url); print({what})", file)
+        file.unlink()
+        p.tool("drop", left["id"])
+        return out
     for how in ("libver='earliest'", "libver='latest'"):
         def killed(code):
             one = p.popen(code + "\nprint('w', flush=True); sys.stdin.readline()", url)
@@ -283,11 +292,7 @@ def check_flush(tap, p):
             one.communicate()
             [left] = p.left()
             assert left["state"] == "flushed", left
-            p.tool("export", left["id"], p.work / "flushed.h5")
-            out = p.local("f = h5py.File(url); print(f['done'][()], f['a'][:].sum())", p.work / "flushed.h5")
-            assert out == "1 700000\n", out
-            (p.work / "flushed.h5").unlink()
-            p.tool("drop", left["id"])
+            assert (out := exported(left, "f['done'][()], f['a'][:].sum()")) == "1 700000\n", out
     with tap.claim("flush: a commit that failed and was written on is not sent as it was"):
         plugin()
         p.good("f = h5py.File(url, 'w'); f['a'] = np.arange(1000); f.close()", url)
@@ -317,11 +322,7 @@ print("w", flush=True); sys.stdin.readline()""", f"{p.gate.url}/{name}")
                                          p.env())
             [left] = p.left()
             assert status == -9 and left["state"] == "flushed", (status, left, err)
-            p.tool("export", left["id"], p.work / "flushed.h5")
-            out = p.local("f = h5py.File(url); print(f['a'][5], f['later'][:].sum())", p.work / "flushed.h5")
-            assert out == f"55 {sum(range(20000))}\n", out
-            (p.work / "flushed.h5").unlink()
-            p.tool("drop", left["id"])
+            assert (out := exported(left, "f['a'][5], f['later'][:].sum()")) == f"55 {sum(range(20000))}\n", out
     with tap.claim("flush: nor is one that was refused (withheld) and written on"):
         was = p.bytes(name)
         one = p.popen(COMMIT + """

@@ -1958,14 +1958,19 @@ static void let_open(int holds, int fails)
     pthread_mutex_unlock(&engine.lock);
 }
 
-static void open_and_close(const char *url, const struct xh_options *o)
+static void open_read_and(void (*end)(struct xh_file *), const char *url, const struct xh_options *o)
 {
     struct xh_err err = {0};
     struct xh_file *f = NULL;
     cr_assert_eq(xh_cache_open(url, o, &f, &err), 0, "%s", err.text);
     read_checked(f, (struct xh_range){1000000, HINT_BYTES});
     drain();
-    xh_cache_close(f);
+    end(f);
+}
+
+static void open_and_close(const char *url, const struct xh_options *o)
+{
+    open_read_and(xh_cache_close, url, o);
 }
 
 Test(read, a_file_that_is_expected_is_opened_once_and_handed_over_once, .timeout = 50)
@@ -1983,12 +1988,7 @@ Test(read, a_file_that_is_expected_is_opened_once_and_handed_over_once, .timeout
 
 static void open_and_leave(const char *url, const struct xh_options *o)
 {
-    struct xh_err err = {0};
-    struct xh_file *f = NULL;
-    cr_assert_eq(xh_cache_open(url, o, &f, &err), 0, "%s", err.text);
-    read_checked(f, (struct xh_range){1000000, HINT_BYTES});
-    drain();
-    xh_cache_leave(f);
+    open_read_and(xh_cache_leave, url, o);
 }
 
 Test(read, of_what_another_file_names_the_last_one_is_kept_until_another_one_is_opened, .timeout = 50)
