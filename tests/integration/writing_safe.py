@@ -916,7 +916,7 @@ def check_moment(tap, p):
             p.gate.arm(lambda *_: None)
             assert fails and p.local("f = h5py.File(url); print(f['a'][0], f['new'][()])", p.root / name) == "1.0 2\n"
             assert p.left() == [] and p.beside(name) == [], (p.left(), p.beside(name))
-    with tap.claim("moment: who can write beside a file does not choose what its next writer moves"):
+    with tap.claim("moment: a stranger that can write beside a file does not choose what its next writer moves"):
         (p.root / "privy").mkdir()
         (p.root / "privy").chmod(0o777)
         private = p.root / "privy" / "new1"
