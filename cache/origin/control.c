@@ -172,6 +172,11 @@ uint64_t xh_control_patience_left(const struct xh_link *l, uint64_t waited_ns)
     return waited_ns < most ? most - waited_ns : 0;
 }
 
+int xh_control_may_run_out(const struct xh_link *l, uint64_t bytes)
+{
+    return l->rtt_ns > 0 && (double)bytes <= xh_link_window(l);
+}
+
 /* How many round trips |waiting| requests will wait, in all, for |active| connections, if they are small. */
 static double foreseen(uint64_t waiting, unsigned active)
 {

@@ -88,6 +88,11 @@ unsigned xh_control_guesses(unsigned most);
  * it. */
 int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a, unsigned most, unsigned share);
 
+/* 1 when |bytes| that nobody wants any more are read to their end, for the connection's sake: what it has in flight
+ * comes, or is lost on the way, all the same; more would be sent in vain, and the next request is rather sent over a
+ * new connection. */
+int xh_control_may_run_out(const struct xh_link *l, uint64_t bytes);
+
 /* Returns how long (ns) somebody who has waited for a request for |waited_ns| has still to wait until a connection
  * of its own would have been there, had it been opened at once. What was expected of the busy ones then has not come
  * by that time: the link is not theirs alone. */

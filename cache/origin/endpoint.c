@@ -685,7 +685,7 @@ uint64_t xh_endpoints_look(uint64_t now)
 void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
 {
     struct xh_endpoint *e = r->endpoint;
-    unsigned share = xh_endpoint_share(e, r->job->origin);
+    const struct xh_origin *o = r->job->origin;
     xh_ring_take(&r->link);
     e->thread[r->thread->index].brought += (double)x->body_bytes;
     if (!x->begun_ns) /* it waits for a login, a token or a target, and comes back */
@@ -700,7 +700,7 @@ void xh_endpoint_release(struct xh_request *r, const struct xh_exchange *x)
     xh_link_sample(&e->link, x->sent_ns, x->first_ns, x->last_ns, x->body_bytes);
     xh_control_begin(&e->trial, e->link.rtt_ns);
     struct xh_load load = load_of(e);
-    if (xh_control_weigh(&e->trial, &e->link, &load, share, xh_now_ns()))
+    if (o && xh_control_weigh(&e->trial, &e->link, &load, xh_endpoint_share(e, o), xh_now_ns()))
         xh_trace(XH_T_ORIGIN, "trial", "connections=%u fewer_mb=%.1f", e->trial.paying, e->trial.fewer_rate * 1e3);
 }
 

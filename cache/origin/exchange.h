@@ -53,6 +53,7 @@ enum xh_take {
     XH_TAKE_RANGE,   /* bytes of the object from data_off on */
     XH_TAKE_PARTS,   /* multipart/byteranges */
     XH_TAKE_PROBE,   /* into the probe's buffer */
+    XH_TAKE_REST,    /* read it to its end: its request's owner wants it no more */
     XH_TAKE_DOUBT,   /* as XH_TAKE_PROBE, but perhaps a web page or another text: the first bytes tell */
 };
 
@@ -115,6 +116,7 @@ struct xh_exchange {
     uint64_t body_bytes;
     uint64_t sent_ns, first_ns, last_ns; /* 0: not yet */
     uint64_t tail_ns;      /* since when nothing more that is wanted can come; 0: it can */
+    uint64_t tail_until_ns; /* by when its connection must be free then */
     uint64_t tail_bytes;   /* body bytes by then */
     uint64_t quiet_ns;     /* longest time between two of those, or between bytes */
     uint64_t pace_ns;      /* when XH_PACE_BYTES of body were full last, or the headers; at first when it was sent */
@@ -156,6 +158,13 @@ void xh_exchange_resume(struct xh_exchange *x);
 /* How long the end of a reply may take to come once all that is wanted is there: the last boundary, the last chunk.
  * They mostly come in the same packet; a reader waits for them, and a new connection costs about as much. */
 #define XH_TAIL_NS 100000000u
+
+/* How many bytes the reply of |x|, which was sent, may still bring; UINT64_MAX: it is no good reply. Thread of |x|. */
+uint64_t xh_exchange_left(const struct xh_exchange *x);
+
+/* What comes of |x| from now on is dropped: about |left| bytes, until |until_ns|. Nothing of the job that it was of is
+ * used any more. Thread of |x|. */
+void xh_exchange_run_out(struct xh_exchange *x, uint64_t left, uint64_t until_ns);
 
 /* Events of the wire; thread of |x|, no lock. See struct xh_wire_events. */
 uint64_t xh_exchange_deadline(const struct xh_exchange *x, enum xh_net *why);

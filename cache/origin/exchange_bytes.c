@@ -68,11 +68,35 @@ uint64_t xh_exchange_deadline(const struct xh_exchange *x, enum xh_net *why)
         return x->begun_ns + x->connect_most_ns;
     if (x->tail_ns) {
         *why = XH_NET_CUT;
-        return x->tail_ns + XH_TAIL_NS;
+        return x->tail_until_ns;
     }
     uint64_t stall = x->last_ns + x->stall_most_ns, crawl = x->pace_ns + 2 * x->stall_most_ns;
     *why = crawl < stall ? XH_NET_CRAWL : XH_NET_STALL;
     return crawl < stall ? crawl : stall;
+}
+
+uint64_t xh_exchange_left(const struct xh_exchange *x)
+{
+    const struct xh_reply *r = &x->reply;
+    if (!r->over)
+        return x->asked_bytes;
+    if (r->status != 206 || x->fault != XH_FAULT_NONE || (r->length_given && r->length < x->body_bytes))
+        return UINT64_MAX;
+    return r->length_given ? r->length - x->body_bytes : x->asked_bytes - x->fresh;
+}
+
+void xh_exchange_run_out(struct xh_exchange *x, uint64_t left, uint64_t until_ns)
+{
+    x->transfer = NULL;
+    x->got = NULL;
+    x->options = NULL;
+    x->counters = NULL;
+    x->proxy = NULL;
+    x->finds = 0;
+    x->take = XH_TAKE_REST;
+    x->data_left = left + IGNORED_BODY_MAX; /* headers of parts, and gaps between them */
+    x->tail_ns = xh_now_ns();
+    x->tail_until_ns = until_ns;
 }
 
 /* Something came. */
@@ -95,6 +119,8 @@ int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len)
     if (!xh_reply_line(&x->reply, line, len, time(NULL)))
         return 0;
     x->pace_ns = x->last_ns;
+    if (x->take == XH_TAKE_REST)
+        return x->reply.status == 206 ? 0 : -1;
     if (x->turn == XH_PROXY_GO && x->reply.status != 407) { /* the body may stand still for long */
         xh_proxy_heard(x->proxy, x->url, x->turn, 200);
         x->turn = XH_PROXY_FREE;
@@ -270,6 +296,7 @@ static int goes_on(struct xh_exchange *x)
     }
     if (!x->tail_ns) {
         x->tail_ns = x->last_ns;
+        x->tail_until_ns = x->last_ns + XH_TAIL_NS;
         x->tail_bytes = x->body_bytes;
     }
     uint64_t left = x->take != XH_TAKE_PARTS                                   ? x->data_left
@@ -278,8 +305,22 @@ static int goes_on(struct xh_exchange *x)
     return left + (x->body_bytes - x->tail_bytes) > IGNORED_BODY_MAX ? -1 : 0;
 }
 
+/* Nobody wants these bytes. */
+static int drop(struct xh_exchange *x, size_t len)
+{
+    heard(x);
+    x->body_bytes += len;
+    atomic_fetch_add_explicit(x->arrived, len, memory_order_relaxed);
+    if (len > x->data_left)
+        return -1;
+    x->data_left -= len;
+    return 0;
+}
+
 int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
 {
+    if (x->take == XH_TAKE_REST)
+        return drop(x, len);
     struct xh_transfer *t = x->transfer;
     int rc = 0;
     if (t && t->full && x->take != XH_TAKE_NOTHING && !x->tail_ns && t->full(t)) {
@@ -319,6 +360,7 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
             !xh_reply_is_text(&x->reply, x->said, x->said_len))
             return -1; /* heard enough */
         return x->body_bytes > IGNORED_BODY_MAX ? -1 : 0;
+    case XH_TAKE_REST: break; /* it was dropped above */
     }
     return rc ? rc : goes_on(x);
 }

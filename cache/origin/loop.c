@@ -10,6 +10,7 @@
 #include "endpoint.h"
 #include "job.h"
 #include "learn.h"
+#include "rest.h"
 #include "send.h"
 
 #define IDLE_POLL_MS 60000
@@ -93,6 +94,10 @@ static void carry_out(struct xh_thread *t, struct xh_request *r, const struct xh
 static void on_over(struct xh_exchange *x, const struct xh_outcome *out)
 {
     struct xh_request *r = x->request;
+    if (xh_rest_over(x, out)) {
+        exchange_free(x);
+        return;
+    }
     struct xh_origin *o = x->job->origin;
     struct xh_endpoint *e = r->endpoint;
     struct xh_thread *t = xh_engine_self();
@@ -201,9 +206,9 @@ static void cut_running(struct xh_thread *t, int all)
         struct xh_exchange *x = NULL;
         enum xh_net net = all ? XH_NET_EXITING : XH_NET_CANCELLED;
         xh_engine_lock();
-        xh_ring_each (struct xh_request, r, link, &t->running) {
+        xh_ring_each_leaving (struct xh_request, r, link, &t->running) {
             int ends = all || r->cut, left = !ends && leaves(r);
-            if (!ends && !left && !begins_anew(r))
+            if ((!ends && !left && !begins_anew(r)) || (ends && xh_rest_begin(t, r)))
                 continue;
             x = r->exchange;
             net = ends ? net : left ? XH_NET_LEFT : XH_NET_STUCK;

@@ -64,7 +64,8 @@ ROOMS = {
         "cache/origin/control cache/origin/hedge cache/origin/link", "base:links.h,now.h,options.h asked exchange"),
     "engine": (
         "cache/origin/engine cache/origin/origin_object cache/origin/request cache/origin/endpoint cache/origin/job "
-        "cache/origin/learn cache/origin/send cache/origin/loop cache/origin/way cache/origin/s3regions",
+        "cache/origin/learn cache/origin/send cache/origin/rest cache/origin/loop cache/origin/way "
+        "cache/origin/s3regions",
         "base watch text creds wire caller asked exchange verdict control"),
     "origin": ("cache/origin/", "base watch text creds wire caller asked exchange verdict control engine"),
     "replicas": ("cache/replicas/", "base text:url.h asked origin:-"),

@@ -16,6 +16,7 @@
 #include "world.h"
 
 #define SETS_IN_GROUP 100
+#define SETS_IN_DEPTH  20
 #define SETS_IN_BRANCH 25 /* as the bench's tree has them */
 #define ROW 4096u /* bytes of a row where there are chunks; those are whole rows */
 #define CHUNK_ROWS_MOST 256u
@@ -254,6 +255,40 @@ static hsize_t source_rows(const struct sim_world *w)
     return w->set_bytes / SIM_SOURCE_ROW;
 }
 
+/* Behind all else in |file|: groups, of which each is in the one before; the last has a number, which is |i|, and so
+ * many small datasets. */
+static void make_depths(const struct sim_world *w, hid_t file, unsigned i)
+{
+    hid_t gcpl = H5Pcreate(H5P_GROUP_CREATE), dcpl = H5Pcreate(H5P_DATASET_CREATE), in = file;
+    hid_t one = H5Screate(H5S_SCALAR);
+    hsize_t n = 1000;
+    hid_t many = H5Screate_simple(1, &n, NULL);
+    H5Pset_obj_track_times(gcpl, 0);
+    H5Pset_obj_track_times(dcpl, 0);
+    H5Pset_alloc_time(dcpl, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(dcpl, H5D_FILL_TIME_NEVER);
+    for (unsigned k = 0; k < w->depth; k++) {
+        hid_t group = H5Gcreate2(in, "inner", H5P_DEFAULT, gcpl, H5P_DEFAULT);
+        must(group >= 0, "a group");
+        for (unsigned d = 0; d < SETS_IN_DEPTH; d++) {
+            char name[16];
+            snprintf(name, sizeof name, "d%02u", d);
+            H5Dclose(H5Dcreate2(group, name, H5T_NATIVE_INT, many, H5P_DEFAULT, dcpl, H5P_DEFAULT));
+        }
+        if (k)
+            H5Gclose(in);
+        in = group;
+    }
+    hid_t attribute = H5Acreate2(in, "number", H5T_NATIVE_UINT, one, H5P_DEFAULT, H5P_DEFAULT);
+    must(attribute >= 0 && H5Awrite(attribute, H5T_NATIVE_UINT, &i) >= 0, "a number");
+    H5Aclose(attribute);
+    H5Gclose(in);
+    H5Sclose(many);
+    H5Sclose(one);
+    H5Pclose(dcpl);
+    H5Pclose(gcpl);
+}
+
 /* The source |i|: one contiguous dataset. */
 static void make_source(struct sim_world *w, const char *path, unsigned i)
 {
@@ -270,6 +305,8 @@ static void make_source(struct sim_world *w, const char *path, unsigned i)
     H5Dclose(set);
     H5Sclose(space);
     H5Pclose(dcpl);
+    if (w->depth)
+        make_depths(w, file, i);
     snprintf(name, sizeof name, "/data/source-%u.h5", i);
     w->source[i] = (struct sim_object){.path = strdup(name), .version = 1, .salt = 104729u * (i + 1)};
     take_file(&w->source[i], file, path);
@@ -596,7 +633,23 @@ static int look_at(struct h5 *h, unsigned i)
     return rc;
 }
 
-/* Each source in turn, beside |url|: open, its dataset's shape, close. */
+/* The number in the innermost group of the source |i| is |i|. */
+static int look_into_depths(struct h5 *h, hid_t file, unsigned i)
+{
+    char path[200] = "";
+    unsigned number = 0;
+    for (unsigned k = 0; k < h->w->depth; k++)
+        strcat(path, "/inner");
+    hid_t a = H5Aopen_by_name(file, path, "number", H5P_DEFAULT, H5P_DEFAULT);
+    int rc = a < 0 || H5Aread(a, H5T_NATIVE_UINT, &number) < 0 ? -1 : 0;
+    if (rc == 0 && number != i)
+        snprintf(h->out->wrong, sizeof h->out->wrong, "file %u has the number %u", i, number);
+    if (a >= 0)
+        H5Aclose(a);
+    return rc;
+}
+
+/* Each source in turn, beside |url|: open, its dataset's shape, what lies deep in it, close. */
 static int look_at_many(struct h5 *h, const char *url, hid_t fapl)
 {
     const struct sim_world *w = h->w;
@@ -610,6 +663,8 @@ static int look_at_many(struct h5 *h, const char *url, hid_t fapl)
         rc = space < 0 || H5Sget_simple_extent_dims(space, dims, NULL) < 0 ? -1 : 0;
         if (rc == 0 && dims[0] != source_rows(w))
             snprintf(h->out->wrong, sizeof h->out->wrong, "file %u has %llu rows", i, (unsigned long long)dims[0]);
+        if (rc == 0 && w->depth)
+            rc = look_into_depths(h, file, i);
         if (space >= 0)
             H5Sclose(space);
         if (set >= 0)

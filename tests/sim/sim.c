@@ -485,7 +485,8 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->sources = MANY_FILES;
         w->set_bytes = MANY_BYTES;
         w->read_bytes = SOURCE_READ_BYTES;
-        w->latest = 1;
+        w->latest = b->name[1] != '2';
+        w->depth = b->name[1] == '2' ? 3 : 0;
         w->options.readahead = strcmp(b->name, "M1-off") != 0;
         return;
     }
@@ -865,6 +866,7 @@ static void usage(void)
            "sim --workload … --site RTT,MBIT,LOSS[,SECONDS,MBIT]   another server has the file too, behind a link of\n"
            "    its own, which may get another rate; up to four times\n"
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
+           "sim --workload M2 …   the same, and a number that lies deep in each is read\n"
            "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"
            "    [--least R [--beside R]]   a virtual dataset over files, one after another and side by side, beside the\n"
            "    same data in one file; by that, where less than R is a failure\n"

@@ -35,7 +35,7 @@ enum sim_h5 {
     SIM_H5_BESIDE, /* the same; the sources' columns lie side by side */
     SIM_H5S,
     /* Of the workloads alone: */
-    SIM_H5_MANY,   /* many files, one after another: open, a dataset's shape, close */
+    SIM_H5_MANY,   /* many files, one after another: open, a dataset's shape, what lies |depth| groups deep, close */
     SIM_H5_SECOND, /* a part of the first source, and then, while it is open, all of the second */
     SIM_H5_ALONE,  /* all of the second source */
     SIM_H5_TURNS,  /* contiguous datasets in turns, a piece of each */
@@ -74,6 +74,7 @@ struct sim_world {
     unsigned sets;            /* its datasets */
     unsigned sources;         /* of its virtual dataset, each with a dataset of |set_bytes| */
     struct sim_object *source; /* these; made by sim_h5_make */
+    unsigned depth;           /* so many groups deep in each of them lies something; 0: nothing does */
     uint64_t set_bytes;       /* of each */
     uint64_t read_bytes;      /* with one call, where that is not a dataset */
     unsigned reads;           /* how many at most; 0: all */

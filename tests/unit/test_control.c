@@ -45,6 +45,15 @@ Test(control, a_file_keeps_half_of_the_connections_longer_than_all_of_them)
     cr_assert_eq(xh_control_stands_for(100, 0, 16), UINT64_MAX);
 }
 
+Test(control, what_a_connection_has_in_flight_is_read_to_its_end)
+{
+    struct xh_link none = {0}, young = {.rtt_ns = 60.0 * MS}, known = {.rtt_ns = 60.0 * MS, .connection_rate = 0.01};
+    cr_expect(!xh_control_may_run_out(&none, 1));
+    cr_expect(xh_control_may_run_out(&young, 28000) && !xh_control_may_run_out(&young, 100000));
+    cr_expect(xh_control_may_run_out(&known, 600000) && !xh_control_may_run_out(&known, 600001));
+    cr_expect(!xh_control_may_run_out(&known, UINT64_MAX));
+}
+
 /* ---- requests that are no streams */
 
 /* A link of |rtt_ms| over which |mb| MB/s come, known for long; 0: not known. */
