@@ -15,6 +15,7 @@
 #include "shadow/shadow.h"
 #include "watch/account.h"
 
+struct xh_alike;
 struct xh_compressed;
 struct xh_disk;
 struct xh_flights;
@@ -96,6 +97,7 @@ struct xh_file {
     struct xh_compressed *compressed; /* its compressed copy, NULL: none is wanted */
     struct xh_layouts *layouts;       /* where raw data lies */
     struct xh_repeats *repeats;
+    struct xh_alike *alike; /* read as the file before it */
     struct xh_sequence *sequence;
     struct xh_walk *walk;
     struct xh_whole *whole; /* all of it at once */

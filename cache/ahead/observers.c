@@ -1,4 +1,5 @@
 /* The observers, in the order in which they are told: see observer.h. */
+#include "alike.h"
 #include "head.h"
 #include "hints.h"
 #include "layouts.h"
@@ -18,6 +19,7 @@ static const struct xh_observer *const observers[] = {
     &xh_siblings_observer,
     &xh_beside_observer,
     &xh_hints_observer,
+    &xh_alike_observer,
     &xh_repeats_observer,
     &xh_layouts_observer,
     &xh_sequence_observer,

@@ -13,6 +13,7 @@
  * too. */
 #include "walk.h"
 
+#include "alike.h"
 #include "head.h"
 #include "object.h"
 #include "format/metaindex.h"
@@ -114,7 +115,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         return 0;
     if (!atomic_load_explicit(&f->walk->on, memory_order_relaxed)) {
         int imaged = xh_metadata_image_is_used(f->image, 0);
-        if (!s->missed || (imaged ? !xh_metadata_image_is_used(f->image, 1) : !meta))
+        int foreseen = xh_alike_expects(f->alike) && !s->alone; /* it is on its way */
+        if (!s->missed || foreseen || (imaged ? !xh_metadata_image_is_used(f->image, 1) : !meta))
             return 0;
         atomic_store_explicit(&f->walk->on, 1, memory_order_release);
     }

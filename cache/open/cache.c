@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ahead/alike.h"
 #include "ahead/hints.h"
 #include "ahead/layouts.h"
 #include "ahead/repeats.h"
@@ -40,6 +41,7 @@ struct whole_file {
     struct xh_file f; /* the first: it is freed by its address */
     struct xh_layouts layouts;
     struct xh_repeats repeats;
+    struct xh_alike alike;
     struct xh_sequence sequence;
     struct xh_unverified_head unverified;
     struct xh_walk walk;
@@ -147,6 +149,7 @@ static void become_child(struct xh_file *f)
     xh_whole_init(f->whole);
     xh_layouts_after_fork(f->layouts);
     xh_repeats_init(f->repeats);
+    xh_alike_init(f->alike);
     xh_sequence_init(f->sequence);
     xh_stage_forget(f->stage);
     xh_flights_init(f->flights);
@@ -198,6 +201,7 @@ static struct xh_file *file_new(void)
     w->f.above = &above;
     w->f.layouts = &w->layouts;
     w->f.repeats = &w->repeats;
+    w->f.alike = &w->alike;
     w->f.sequence = &w->sequence;
     w->f.unverified = &w->unverified;
     w->f.walk = &w->walk;
@@ -225,6 +229,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     atomic_init(&f->process, xh_process());
     xh_layouts_init(f->layouts);
     xh_repeats_init(f->repeats);
+    xh_alike_init(f->alike);
     xh_sequence_init(f->sequence);
     xh_stage_init(f->stage);
     xh_flights_init(f->flights);
@@ -476,6 +481,7 @@ void xh_cache_close(struct xh_file *f)
     xh_file_after_fork(f); /* what the parent has in flight does not end here */
     xh_siblings_leave(f);
     xh_whole_end(f);
+    xh_alike_end(f);
     end_aloud(f);
     file_free(f);
 }

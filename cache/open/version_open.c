@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ahead/alike.h"
 #include "ahead/schedule.h"
 #include "ahead/walk.h"
 #include "ahead/whole.h"
@@ -92,11 +93,14 @@ static void begin(struct xh_file *f, uint64_t head_len)
         fetch_from(f, head_len);
     else if (small && xh_file_is_announced(f)) /* it will be read */
         xh_schedule_whole(f, 0);
+    if (f->unverified->len)
+        head_len = f->unverified->len;
+    int foreseen = !f->no_parts && !o.imaged && !xh_schedule_is_whole(f) && xh_alike_begin(f, head_len);
     if (!f->no_parts && !small && !o.imaged) {
-        xh_walk_begin(f);
+        if (!foreseen)
+            xh_walk_begin(f);
         if (o.readahead)
-            atomic_store_explicit(&f->head_rest, f->unverified->len ? f->unverified->len : head_len,
-                                  memory_order_relaxed);
+            atomic_store_explicit(&f->head_rest, head_len, memory_order_relaxed);
     }
     if (f->opt.may_lack || f->others_wait) /* last. What lies beside a file is opened to be read; others want it, too */
         xh_schedule_head(f);

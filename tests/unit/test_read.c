@@ -363,8 +363,12 @@ void xh_origin_close(struct xh_origin *o)
 
 static uint64_t opening; /* bytes that opening the last file took */
 
+/* The files that are opened from now on are not taken for ones of a row with those before. */
+static unsigned row;
+
 static struct xh_file *open_now(const char *config)
 {
+    char url[64];
     struct xh_options o;
     struct xh_err err = {0};
     struct xh_file *f = NULL;
@@ -373,7 +377,8 @@ static struct xh_file *open_now(const char *config)
     o.head_bytes = 16384;
     o.whole_file_bytes = 1 << 20; /* so the object does not come whole */
     cr_assert_eq(xh_options_from_string(&o, config, "test", &err), 0, "%s", err.text);
-    cr_assert_eq(xh_cache_open("https://test/x", &o, &f, &err), 0, "%s", err.text);
+    snprintf(url, sizeof url, "https://test/%.*sx", (int)row, "xxxxxxxx");
+    cr_assert_eq(xh_cache_open(url, &o, &f, &err), 0, "%s", err.text);
     return f;
 }
 
@@ -1399,6 +1404,7 @@ Test(read, what_a_stream_has_brought_goes_to_the_shadow_up_to_the_files_end, .ti
     static const uint64_t beyond[] = {0, 1, 4095};
     for (size_t i = 0; i < sizeof beyond / sizeof *beyond; i++) {
         uint64_t off = 20001, end = STREAM_BYTES + beyond[i];
+        row++;
         struct xh_file *f = open_shareable(end, "");
         stream_in(f, off, end);
         xh_stage_share(f);
@@ -2623,6 +2629,7 @@ Test(read, a_share_of_several_processes_and_a_small_part_come_before_the_whole_f
     } table[] = {{900000, 0, 0}, {900000, 1, 1}, {OBJECT_BYTES, 0, 1 /* it is a tenth of the file */}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct xh_stats s;
+        row++;
         engine.object_bytes = table[i].size;
         struct xh_file *f = open_test("shadow=off,whole_file_bytes=4M");
         f->opened_jointly = table[i].jointly;
@@ -2640,6 +2647,7 @@ Test(read, a_small_file_of_which_some_requests_cannot_be_sent_comes_all_the_same
     engine.far = engine.grows = 1;
     engine.streams = 6;
     for (unsigned refused = 0; refused < 3; refused++) {
+        row++;
         struct xh_file *f = open_test("shadow=off");
         engine.refuses = refused;
         engine.loads = 0;
@@ -2672,6 +2680,51 @@ Test(read, where_the_whole_file_was_asked_for_and_did_not_come_guesses_are_made_
     xh_cache_stats(f, &s);
     cr_expect_geq(s.bytes_hit + s.bytes_staged, 40 * XH_PAGE_BYTES, "%llu", (unsigned long long)s.bytes_hit);
     xh_cache_close(f);
+}
+
+/* Reads these pages of the next file of a row. Returns whether it came with both of them. */
+static int read_of_row(const char *config, uint64_t one, uint64_t other)
+{
+    struct xh_file *f = open_test(config);
+    int came = xh_shadow_has(f->shadow, one, 1) && xh_shadow_has(f->shadow, other, 1);
+    if (one)
+        read_page(f, one * XH_PAGE_BYTES);
+    if (other)
+        read_page(f, other * XH_PAGE_BYTES);
+    drain();
+    xh_cache_close(f);
+    return came;
+}
+
+Test(read, the_third_file_of_a_row_is_read_ahead_as_the_two_before_it_were, .timeout = 20)
+{
+    engine.far = 1;
+    for (int i = 0; i < 5; i++)
+        cr_expect_eq(read_of_row("shadow=off", 700, 300), i >= 2, "%d", i);
+    cr_expect_eq(read_of_row("shadow=off", 500, 200), 0, "elsewhere");
+    cr_expect_eq(read_of_row("shadow=off", 500, 200), 0, "it was not read as the last one");
+    cr_expect_eq(read_of_row("shadow=off", 500, 200), 1);
+    cr_expect_eq(read_of_row("shadow=off", 0, 0), 1, "nothing is read of it");
+    cr_expect_eq(read_of_row("shadow=off", 500, 200), 0, "what came in vain once does not come again");
+    row++;
+    for (int i = 0; i < 3; i++)
+        cr_expect_eq(read_of_row("shadow=off,readahead=off", 700, 300), 0);
+}
+
+Test(read, rows_are_told_apart_by_their_names_but_for_digits_and_the_ninth_takes_the_place_of_the_oldest, .timeout = 20)
+{
+    engine.far = 1;
+    for (row = 0; row < 8; row++) /* in turns */
+        cr_expect_eq(read_of_row("shadow=off", 700 + row, 300), 0);
+    for (row = 0; row < 8; row++)
+        cr_expect_eq(read_of_row("shadow=off", 700 + row, 300), 0);
+    for (row = 0; row < 8; row++)
+        cr_expect_eq(read_of_row("shadow=off", 700 + row, 300), 1, "%u", row);
+    read_of_row("shadow=off", 700, 300);
+    row = 1;
+    cr_expect_eq(read_of_row("shadow=off", 701, 300), 1);
+    row = 0;
+    cr_expect_eq(read_of_row("shadow=off", 700, 300), 0);
 }
 
 Test(read, two_openings_of_a_version_that_is_not_proved_share_no_page, .timeout = 20)

@@ -1,0 +1,51 @@
+/* Files that a program reads one after another, alike: a loop over files that opens each, reads a little that lies deep
+ * in it, and closes it. What the last one was read for is asked for as soon as the next one is open, so that the chain
+ * of structures, of which each names the next, is no chain of round trips any more.
+ *
+ * Files whose names differ in decimal or hexadecimal digits alone are taken for such, at most eight rows of them in a
+ * process; two of a row must have been read alike first. At most as much is fetched in vain as the program read of the
+ * last file, and no more than opening may waste. It is remembered in this process alone.
+ *
+ * Locks: one for the process, and one for each file; both are leaves. A fork's child begins without rows. Threads:
+ * any. */
+#ifndef XH_ALIKE_H
+#define XH_ALIKE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "likeness.h"
+#include "observer.h"
+
+extern const struct xh_observer xh_alike_observer;
+
+/* Of an open file; changed by alike.c alone. */
+struct xh_alike {
+    pthread_mutex_t lock; /* guards |own| and |reads| */
+    unsigned reads;       /* that were taken down */
+    _Atomic int full;     /* nothing more is taken down; relaxed */
+    uint64_t row;         /* constant once it is open; 0: it is of none */
+    uint64_t head;        /* so many bytes came with the opening; constant likewise */
+    uint64_t most;        /* bytes that are taken down; constant likewise */
+    struct xh_likeness before, own; /* |before|: of the last one of its row; constant likewise */
+    struct xh_range expected[XH_LIKENESS_PLACES]; /* it was expected to be read there; constant likewise */
+    size_t n;                                     /* so many; 0: it was not expected to be read as that one */
+};
+
+/* When the file is made, all zero, and in a fork's child. */
+void xh_alike_init(struct xh_alike *a);
+
+/* |f| is open, and nothing of it is here but its first |head| bytes. Fetches what the last one of its row was read for.
+ * Returns 1 when that was done: its reader needs nothing else until it misses something. */
+int xh_alike_begin(struct xh_file *f, uint64_t head);
+
+/* 1 when |f| was expected to be read as the last one of its row. */
+static inline int xh_alike_expects(const struct xh_alike *a)
+{
+    return a->n > 0;
+}
+
+/* |f| is about to be closed. */
+void xh_alike_end(struct xh_file *f);
+
+#endif
