@@ -234,6 +234,7 @@ size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range 
     if (window(f) == 0)
         return 0;
     pthread_mutex_lock(&h->lock);
+    h->reads = h->n || h->nahead ? h->reads : 0;
     n = make_room(h, n);
     for (size_t i = 0; i < n; i++)
         if (r[i].len) {
@@ -249,7 +250,8 @@ size_t xh_hints_add(struct xh_file *f, enum xh_kind kind, const struct xh_range 
 }
 
 /* Takes note of a read and fetches what there is room for now. If some of it was hinted, nothing needs to be guessed
- * from it. */
+ * from it. But where a program announces each read just before it, nothing tells what comes next, and the order is
+ * learned as without hints: else each read takes a round trip. */
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_hints *h = f->hints;
@@ -266,10 +268,12 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     }
     if (!hinted && h->n)
         hinted = go_past(h, s->ext, s->n);
+    int alone = h->reads == 0 && h->n == 0 && h->nahead == 0;
+    h->reads += (unsigned)hinted;
     note_state(h);
     pthread_mutex_unlock(&h->lock);
     fill(f);
-    return hinted;
+    return hinted && !alone;
 }
 
 const struct xh_observer xh_hints_observer = {{[XH_KIND_RAW] = XH_ASKED}, saw};

@@ -38,6 +38,7 @@ struct xh_hints {
     struct xh_range *ahead; /* sorted, disjoint; a range shrinks from its start as it is read */
     size_t nahead, ahead_room;
     struct xh_again done; /* was ahead, and was read: when it is read again, its reader has not gone past hints */
+    unsigned reads; /* of what was hinted, since there was nothing waiting nor ahead */
     int filling; /* a thread has taken hints from |wait|'s front and will say how many are ahead now */
 };
 

@@ -2308,6 +2308,30 @@ Test(read, a_reader_that_skips_hints_is_followed, .timeout = 50)
     xh_cache_close(f);
 }
 
+/* Each read is announced just before it, as in a loop over chunks. Nothing is known of what comes next then, so its
+ * order is learned as without hints: else each read takes a round trip. */
+Test(read, of_reads_that_are_announced_one_by_one_the_order_is_learned, .timeout = 50)
+{
+    struct xh_range r[HINTS];
+    struct xh_stats s;
+    struct xh_file *f = open_test("shadow=off");
+    for (size_t i = 0; i < HINTS; i++)
+        r[i] = (struct xh_range){16384 + i * HINT_BYTES, HINT_BYTES};
+    for (size_t i = 0; i < 20; i++) {
+        xh_cache_prefetch(f, XH_KIND_RAW, &r[i], 1);
+        drain();
+        read_checked(f, r[i]);
+    }
+    drain();
+    uint64_t before = fetched(f);
+    cr_assert_geq(before, 25 * HINT_BYTES, "nothing was fetched ahead");
+    for (size_t i = 20; i < 24; i++)
+        read_checked(f, r[i]);
+    xh_cache_stats(f, &s);
+    cr_assert_eq(s.bytes_demand + s.bytes_bypass, 0);
+    xh_cache_close(f);
+}
+
 /* The second naming merges with the first while both are ahead: what came for the first stays for it. Its read must not
  * be taken for the third's, which is fetched again. */
 Test(read, a_repeat_inside_the_room_does_not_undo_the_hints_behind_it, .timeout = 50)
