@@ -38,6 +38,7 @@
     X(H5Fget_vfd_handle)                \
     X(H5Iget_file_id)                   \
     X(H5Lregister)                      \
+    X(H5Oget_info3)                     \
     X(H5Pclose)                         \
     X(H5Pcopy)                          \
     X(H5Pget_chunk)                     \

@@ -5,11 +5,13 @@
  * 2. HDF5 takes a file's layout from the file, so no number in it is trusted to be small. At most XH_HINTS_MAX ranges
  * and as many chunks are kept.
  * 3. Data is never waited for. HDF5 reads a chunk index within the call, as H5Dread would, from its start to the last
- * chunk that is wanted. */
+ * chunk that is wanted; what it listed last is kept (chunkmap.h). */
 #include <stdlib.h>
+#include <string.h>
 
 #include "../cache/base/table.h"
 #include "../cache/cache.h"
+#include "chunkmap.h"
 #include "h5err.h"
 #include "inside.h"
 #include "remote.h"
@@ -43,13 +45,9 @@ herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const 
 
 /* ---- datasets: their layout and the selection */
 
-struct chunk {
-    uint64_t key; /* first: see xh_range_order */
-    uint64_t addr, size;
-};
-
 struct set {
     struct xh_h5 *h5;
+    struct xh_remote *remote;
     hid_t id, space;
     int rank;
     hsize_t dims[H5S_MAX_RANK]; /* of the selection's extent; unused dimensions are not read */
@@ -62,8 +60,9 @@ struct set {
     uint64_t *wanted; /* keys, sorted, distinct; NULL: the selection is checked instead */
     size_t nwanted;
     uint64_t left;    /* chunks still to be found; at 0 the walk through the index ends */
-    struct chunk *found;
-    size_t nfound, room;
+    struct xh_chunk_list found;
+    int stopped; /* 1: before the index's end */
+    struct xh_chunkmap *map; /* what is listed is noted here; NULL: it is not */
     size_t missed; /* rows of chunks that are not there */
 };
 
@@ -107,7 +106,7 @@ static int add_bytes(struct set *s, uint64_t off, uint64_t len)
 
 /* Chunks are read one by one, in whatever order, so those that lie one behind the other stay apart. Joined, they would
  * also be taken for a contiguous dataset, of which what is long is not kept for a second reading. */
-static int add_chunk(struct set *s, const struct chunk *c)
+static int add_chunk(struct set *s, const struct xh_chunk *c)
 {
     if (s->out.n >= XH_HINTS_MAX)
         return -1;
@@ -208,20 +207,43 @@ static int want_chunks(struct set *s)
 static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size, void *arg)
 {
     struct set *s = arg;
-    uint64_t key = key_of(s, at);
+    const struct xh_chunk c = {key_of(s, at), addr, size};
     if (addr == HADDR_UNDEF || size == 0)
         return H5_ITER_CONT;
-    if (s->wanted ? !bsearch(&key, s->wanted, s->nwanted, sizeof key, xh_range_order) : !selected(s, at))
-        return H5_ITER_CONT;
-    if (s->nfound >= XH_HINTS_MAX || xh_grow(s->found, s->room, s->nfound + 1))
-        return H5_ITER_STOP;
-    s->found[s->nfound++] = (struct chunk){key, addr, size};
-    return --s->left == 0 ? H5_ITER_STOP : H5_ITER_CONT;
+    xh_chunkmap_add(s->map, &c);
+    if (s->wanted ? bsearch(&c.key, s->wanted, s->nwanted, sizeof c.key, xh_range_order) != NULL : selected(s, at)) {
+        s->stopped = s->found.n >= XH_HINTS_MAX || xh_append(&s->found, c);
+        s->left--;
+    }
+    s->stopped |= s->left == 0 && xh_chunkmap_enough(s->map);
+    return s->stopped ? H5_ITER_STOP : H5_ITER_CONT;
+}
+
+/* Fills |found|. A file that is written may get other chunks, so nothing is kept of it. */
+static void find_chunks(struct set *s)
+{
+    H5O_info2_t info;
+    struct xh_chunkmap_of of = {.rank = s->rank};
+    int kept = !xh_remote_is_written(s->remote) && s->h5->H5Oget_info3(s->id, &info, H5O_INFO_BASIC) >= 0;
+    if (kept) {
+        of.token = info.token;
+        memcpy(of.dims, s->dims, (size_t)s->rank * sizeof *of.dims);
+        memcpy(of.chunk, s->chunk, (size_t)s->rank * sizeof *of.chunk);
+        s->map = xh_remote_take_chunks(s->remote);
+    }
+    if (!s->wanted || !xh_chunkmap_find(s->map, &of, s->wanted, s->nwanted, &s->found)) {
+        s->map = kept ? xh_chunkmap_begin(s->map, &of) : NULL;
+        /* chunks that it found before a failure are valid */
+        herr_t rc = s->h5->H5Dchunk_iter(s->id, H5P_DEFAULT, on_chunk, s);
+        xh_chunkmap_done(s->map, rc >= 0 && !s->stopped);
+    }
+    if (kept)
+        xh_remote_keep_chunks(s->remote, s->map);
 }
 
 /* Adds what the box from |lo| to |hi| has of |c|: rows, of which those that lie one behind the other are one range.
  * Their number is bounded by the ranges that there may be. */
-static int add_part(struct set *s, const struct chunk *c)
+static int add_part(struct set *s, const struct xh_chunk *c)
 {
     hsize_t first[H5S_MAX_RANK], last[H5S_MAX_RANK], at[H5S_MAX_RANK];
     uint64_t key = c->key, run = s->element_bytes;
@@ -276,8 +298,8 @@ static int add_elements(struct set *s, uint64_t off, uint64_t len)
         step = xh_min64(step, len);
         for (int d = 0; d < s->rank; d++)
             inside = inside * s->chunk[d] + at[d] % s->chunk[d];
-        const struct chunk want = {.key = key_of(s, at)};
-        const struct chunk *c = bsearch(&want, s->found, s->nfound, sizeof want, xh_range_order);
+        const struct xh_chunk want = {.key = key_of(s, at)};
+        const struct xh_chunk *c = bsearch(&want, s->found.at, s->found.n, sizeof want, xh_range_order);
         if (!c && ++s->missed > XH_HINTS_MAX)
             return -1;
         uint64_t from = inside * s->element_bytes;
@@ -315,15 +337,15 @@ static void add_chunked(struct set *s, hid_t dcpl)
             return;
     if (want_chunks(s) || s->left == 0)
         return;
-    s->h5->H5Dchunk_iter(s->id, H5P_DEFAULT, on_chunk, s); /* chunks that it found before a failure are valid */
-    if (s->nfound == 0)
+    find_chunks(s);
+    if (s->found.n == 0)
         return;
-    qsort(s->found, s->nfound, sizeof *s->found, xh_range_order); /* HDF5 reads in this order */
+    qsort(s->found.at, s->found.n, sizeof *s->found.at, xh_range_order); /* HDF5 reads in this order */
     if (!reads_pieces(s, dcpl))
-        for (size_t i = 0; i < s->nfound && !add_chunk(s, &s->found[i]); i++)
+        for (size_t i = 0; i < s->found.n && !add_chunk(s, &s->found.at[i]); i++)
             ;
     else if (is_box(s))
-        for (size_t i = 0; i < s->nfound && !add_part(s, &s->found[i]); i++)
+        for (size_t i = 0; i < s->found.n && !add_part(s, &s->found.at[i]); i++)
             ;
     else
         each_run(s, 1, add_elements);
@@ -365,6 +387,7 @@ herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id)
     if (own < 0 || xh_whose_remote(h5, dset_id, &remote))
         return -1;
     struct xh_h5err_quiet quiet;
+    s.remote = remote;
     xh_h5err_quiet(h5, &quiet);
     int rank = h5->H5Sget_simple_extent_ndims(own);
     s.space = file_space_id == H5S_ALL ? own : file_space_id;
@@ -377,7 +400,7 @@ herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id)
     xh_h5err_aloud(h5, &quiet);
     free(s.out.at);
     free(s.wanted);
-    free(s.found);
+    free(s.found.at);
     return s.rank == rank ? 0
                           : xh_fail_api(h5, XH_E_INVAL,
                                         "H5Dxhdf5_prefetch: the selection has %d dimensions, the data set has %d",

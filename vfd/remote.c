@@ -13,6 +13,7 @@
 #include "../cache/base/now.h"
 #include "../cache/base/table.h"
 #include "../cache/watch/trace.h"
+#include "chunkmap.h"
 #include "external.h"
 #include "family.h"
 #include "fapl.h"
@@ -55,6 +56,7 @@ struct xh_remote {
     /* Set once, by any thread: HDF5 takes heaps from an image of its metadata cache, not from the place of their
      * addresses. */
     atomic_int elsewhere;
+    _Atomic(struct xh_chunkmap *) chunks; /* of the last hint; any thread takes it, and gives it back */
 
     /* For a file that another file named. The failure of the last read also answers the next reads for a while, even
      * when the file is closed and opened for each of them; see family.h. */
@@ -157,6 +159,7 @@ static struct xh_remote *make(struct xh_h5 *h5, const char *url)
 static void unmake(struct xh_remote *r)
 {
     pthread_mutex_destroy(&r->lock);
+    xh_chunkmap_free(r->chunks);
     free(r->unopened);
     free(r->headers);
     free(r->named);
@@ -756,6 +759,16 @@ void xh_remote_stats(struct xh_remote *r, struct xh_stats *out)
         xh_cache_stats(r->file, out);
     else
         memset(out, 0, sizeof *out);
+}
+
+struct xh_chunkmap *xh_remote_take_chunks(struct xh_remote *r)
+{
+    return atomic_exchange(&r->chunks, NULL);
+}
+
+void xh_remote_keep_chunks(struct xh_remote *r, struct xh_chunkmap *m)
+{
+    xh_chunkmap_free(atomic_exchange(&r->chunks, m));
 }
 
 void xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n)

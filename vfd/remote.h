@@ -113,6 +113,12 @@ int xh_remote_why(struct xh_remote *r, struct xh_err *err);
  * Does not block on the network. */
 void xh_remote_prefetch(struct xh_remote *r, const struct xh_range *ranges, size_t n);
 
+/* What the last hint kept of |r|'s chunks: see chunkmap.h. take: returns it, or NULL where there is nothing, or another
+ * thread has taken it. Owns: the caller, until keep gives it back; |m| may be NULL. Threads: any. */
+struct xh_chunkmap;
+struct xh_chunkmap *xh_remote_take_chunks(struct xh_remote *r);
+void xh_remote_keep_chunks(struct xh_remote *r, struct xh_chunkmap *m);
+
 /* Copies the file's current counters. */
 void xh_remote_stats(struct xh_remote *r, struct xh_stats *out);
 

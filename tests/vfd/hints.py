@@ -62,6 +62,8 @@ for name, grown, block in (('new', (None, 1024), 0), ('tree', (None, None), 0), 
     with h5py.File(sys.argv[1] + '/' + name + '.h5', 'w', libver='latest', userblock_size=block) as f:
         f['rows'] = values(16, 2500)
         f.create_dataset('big', data=values(8, 8), chunks=(8, 8))
+        for i, turns in enumerate(('turns', 'other')):
+            f.create_dataset(turns, data=np.repeat(np.arange(i, 300 + i), 3000).reshape(300, 3000), chunks=(1, 3000))
         fill(f, grown)
 """
 
@@ -78,6 +80,33 @@ with h5py.File(sys.argv[2]) as f:
     assert driver.H5FDxhdf5_prefetch(f.id.id, 1, (ctypes.c_uint64 * 1)(100), (ctypes.c_size_t * 1)(5000)) >= 0
     for r in range(0, 1024, 64):
         assert (d[r] == f['plain'][r]).all(), r
+"""
+
+# HDF5 keeps none of the index in memory here, and reads it anew each time that it goes through it.
+INDEX_AGAIN = """
+import sys, xhdf5
+with xhdf5.open(sys.argv[1], ca_bundle=sys.argv[2], shadow=False) as f:
+    config = f.id.get_mdc_config()
+    config.set_initial_size, config.initial_size, config.min_size, config.max_size = True, 1024, 1024, 1024
+    f.id.set_mdc_config(config)
+    d = f['many chunks']
+    before = xhdf5.stats(f)['reads']
+    for i in range(0, 20000, 100):
+        xhdf5.prefetch(d, i)
+    print(xhdf5.stats(f)['reads'] - before)
+"""
+# Pieces of several datasets in turns, so that what is known of one is of no use for the next.
+IN_TURNS = """
+import sys, xhdf5
+with xhdf5.open(sys.argv[1], ca_bundle=sys.argv[2], shadow=False, readahead=False) as f:
+    for d in f['turns'], f['other']:
+        d[5, 5], d[299, 5]
+    for row, name in (7, 'turns'), (7, 'other'), (107, 'turns'), (207, 'turns'), (207, 'other'), (299, 'other'):
+        xhdf5.prefetch(f[name], row)
+        start = xhdf5.stats(f)
+        assert (f[name][row] == row + (name == 'other')).all(), (name, row)
+        late = sum(xhdf5.stats(f)[n] - start[n] for n in ('bytes_demand', 'bytes_bypass'))
+        assert late == 0, (name, row, late)
 """
 
 
@@ -186,6 +215,20 @@ def check_large_index(tap, c):
 
 def check_rest(tap, c, root):
     kind = c.server.kind
+
+    def in_python(code, name):
+        argv = [harness.H5PY["3.16.0"], "-c", code, f"{c.server.url}/{name}.h5", c.server.cacert]
+        status, out, err = harness.run(argv, harness.clean_env() | {"PYTHONPATH": str(harness.BUILD / "python")})
+        assert status == 0 and not err, out + err
+        return out
+    for name in "many", "many-tree":
+        with tap.claim(f"HDF5 goes through the index a few times for 200 pieces that are hinted one by one: {name}, "
+                       f"{kind}"):
+            reads = int(in_python(INDEX_AGAIN, name))
+            print(f"# {reads} reads for 200 hints")
+            assert reads < 5000     # once: some 300 leaves and more
+    with tap.claim(f"pieces of two datasets may be hinted in turns, {kind}"):
+        in_python(IN_TURNS, "new")
     with tap.claim(f"every layout may be hinted, {kind}"):
         for name in ("old", "new", "tree", "block"):
             c.remote("layouts", name)
