@@ -14,7 +14,7 @@ from h5py import defs, h5f, h5fd, h5p, h5s
 from h5py._hl import selections
 from h5py._objects import phil
 
-from . import _default, _expect, _hdf5
+from . import _default, _expect, _hdf5, _picks
 from ._default import is_driver_s, is_url, refuse_broken, shown
 from ._options import written
 
@@ -39,6 +39,7 @@ def register() -> None:
     guard_with()
     guard_h5netcdf()
     guard_repr()
+    _picks.announce_picks(library.prefetch)
 
 
 # ---- enable(): h5py.File, h5f.open and h5f.create without driver=

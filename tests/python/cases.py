@@ -181,6 +181,86 @@ def prefetch():
         assert (f["line"][every_second] == np.arange(0, 12, 2)).all()
 
 
+def picked_chunks():
+    """Which chunks h5py's selections touch is known beforehand, of all kinds of selections that pick elements."""
+    import h5py
+    import numpy as np
+    from xhdf5._picks import chunks_of, picks
+    rng, found = np.random.default_rng(1), 0
+    for shape, chunk in ((40,), (7,)), ((30, 20), (4, 20)), ((9, 8, 7), (2, 3, 7)):
+        with h5py.File(f"{shape}", "w", driver="core", backing_store=False) as f:
+            across = [-(-n // c) for n, c in zip(shape, chunk)]
+            each = np.indices(shape).reshape(len(shape), -1) // np.array(chunk)[:, None]
+            d = f.create_dataset("d", data=np.ravel_multi_index(each, across).reshape(shape), chunks=chunk)
+            for _ in range(400):
+                def one(n):
+                    some = np.flatnonzero(rng.random(n) < 0.2)
+                    return [some, some.tolist(), some.astype("u2"), rng.random(n) < 0.3, int(rng.integers(n)),
+                            slice(None), slice(-5, -1), slice(int(rng.integers(n)), None, int(rng.integers(1, 9)))
+                            ][rng.integers(8)]
+                args = tuple(map(one, shape))
+                args = [args, args[:rng.integers(1, len(shape) + 1)], args[:1] + (Ellipsis,), (Ellipsis,) + args[-1:],
+                        args[0], rng.random(shape) < 0.1][rng.integers(6)]
+                try:
+                    want = np.unique(d[args])
+                except (TypeError, ValueError):    # h5py takes no such selection
+                    continue
+                got = chunks_of(shape, chunk, args)
+                if got is not None:
+                    assert np.array_equal(np.ravel_multi_index(got.T, across), want), (shape, args)
+                    found += picks(args)
+            for args in ([3, 99], [-1, 2], [], [[1], [2]], [0.5], np.ones(99, bool), np.ones((3, 3, 3, 3), bool),
+                         (0,) * 9):
+                assert chunks_of(shape, chunk, args) is None or np.size(args) == 2, args
+    assert found > 500, found
+    assert len(chunks_of((1 << 40, 8), (1, 8), [5, 1 << 39])) == 2
+    assert chunks_of((1 << 40, 8), (1, 8), (slice(None), [1])) is None    # too many
+
+
+def announced_picks():
+    """Elements that are picked come at once, in whatever way they are picked: none is asked for when HDF5 comes to it.
+    A selection that is wrong says what it says without the driver."""
+    import h5py
+    import numpy as np
+    import xhdf5
+    name = f"picks-{os.getpid()}.h5"
+    local, rng = f"{DATA}/{name}", np.random.default_rng(2)
+    with h5py.File(local, "w") as f:
+        for d, more in ("gzip", {"compression": "gzip"}), ("plain", {}), ("large", {"chunks": (2000, 2000)}):
+            f.create_dataset(d, data=rng.integers(0, 99, (4000, 2000), "i1"), **{"chunks": (50, 200), **more})
+        f.create_dataset("words", data=[f"word {i}" for i in range(9000)], dtype=h5py.string_dtype(), chunks=(300,))
+    mask, out = np.arange(4000) % 83 == 5, np.zeros((4, 2000), "i1")
+    selections = ([7, 900, 2500, 3999], mask, (mask, 7), (slice(3), [1, 1500]), np.s_[..., [0, 700, 1999]],
+                  np.outer(mask, np.arange(2000) == 9), (np.array([1, 3000]), slice(0, 2000, 500)))
+    with xhdf5.open(URL.replace("images.h5", name), readahead=False, shadow=False, **OPTIONS) as f, \
+            h5py.File(local, driver="sec2") as there:
+        for d in "gzip", "plain":
+            f[d][0, 0], f[d][3999, 1999]    # the index; and at XRootD the file's first bytes may wait to be proved
+            for wanted in selections:
+                f[d].id.get_num_chunks()
+                start = xhdf5.stats(f)
+                assert np.array_equal(f[d][wanted], there[d][wanted]), (d, wanted)
+                s = xhdf5.stats(f)
+                late = sum(s[n] - start[n] for n in ("bytes_demand", "bytes_bypass"))
+                assert late == 0 and s["requests"] - start["requests"] <= 8, (d, wanted, late, start, s)
+            f[d].read_direct(out, np.s_[[5, 6, 2000, 3500]])
+            assert np.array_equal(out, there[d][[5, 6, 2000, 3500]])
+        assert np.array_equal(f["large"][[5, 2500]], there["large"][[5, 2500]])
+        assert (f["words"].asstr()[[1, 8000]] == ["word 1", "word 8000"]).all()
+        for wrong in [3, 9999], np.ones(5, bool), [3, 2], ([1], [2], [3]), [[1, 2], [3, 4]]:
+            said = []
+            for file in f, there:
+                try:
+                    file["gzip"][wrong]
+                except Exception as e:
+                    said.append((type(e), str(e)))
+                else:
+                    said.append(None)
+            assert said[0] == said[1], said
+        start = xhdf5.stats(f)
+        assert there["gzip"][mask].sum() and xhdf5.stats(f) == start    # a local file is read as ever
+
+
 def forked_beside(lock, works):
     """A child of fork does |works|, though another thread had |lock| at the fork."""
     held, forked = threading.Event(), threading.Event()
