@@ -368,6 +368,7 @@ struct h5 {
     uint64_t dice;
     uint64_t holds[POOL_MOST], taken; /* the piece that each thread of a pool reads next; how many were given out */
     uint64_t passed; /* of SIM_ORDER_SOME, pieces that were left out so far */
+    unsigned rows[POOL_MOST]; /* of reads at random: how many of its row each thread has read */
     unsigned version, *versions; /* of the file's bytes so far, and of its sources'; 0: none */
     struct sim_result *out;
     uint8_t *buf;
@@ -477,7 +478,8 @@ static int read_chunks(struct h5 *h)
     hid_t set = open_set(h, 0);
     int rc = set < 0 ? -1 : 0;
     uint64_t step = h->w->read_bytes / chunk_bytes ? h->w->read_bytes / chunk_bytes : 1;
-    for (uint64_t i = 0, c; rc == 0 && (c = in_turn(h, i, (places + step - 1) / step) * step) < places; i++) {
+    uint64_t most = h->w->pieces ? h->w->pieces : UINT64_MAX, all = (places + step - 1) / step;
+    for (uint64_t i = 0, c; rc == 0 && i < most && (c = in_turn(h, i, all) * step) < places; i++) {
         uint64_t n = places - c < step ? places - c : step, from = c * chunk_bytes;
         uint64_t end = from + n * chunk_bytes < h->w->set_bytes ? from + n * chunk_bytes : h->w->set_bytes;
         rc = read_piece(h, set, from, end - from);
@@ -491,6 +493,23 @@ static int read_chunks(struct h5 *h)
     return rc;
 }
 
+/* Where the |i|th of |n| reads of |len| bytes at random begins: so many go on from one place. Of a pool's threads each
+ * takes the next one; else each has places of its own. */
+static uint64_t anywhere(struct h5 *h, uint64_t i, uint64_t n, uint64_t len)
+{
+    unsigned row = h->w->row > 1 ? h->w->row : 1;
+    uint64_t most = h->w->set_bytes - row * len + 1;
+    if (h->w->order == SIM_ORDER_POOL) {
+        uint64_t at = of_pool(h, i, n);
+        struct h5 place_of = {.dice = h->w->seed + at / row};
+        return dice(&place_of, most) + at % row * len;
+    }
+    size_t k = row > 1 ? dice(h, h->w->threads) : 0;
+    h->holds[k] = h->rows[k] ? h->holds[k] + len : dice(h, most);
+    h->rows[k] = (h->rows[k] + 1) % row;
+    return h->holds[k];
+}
+
 static int read_contiguous(struct h5 *h)
 {
     hid_t set = open_set(h, 0);
@@ -498,11 +517,12 @@ static int read_contiguous(struct h5 *h)
     uint64_t len = h->w->read_bytes < h->w->set_bytes ? h->w->read_bytes : h->w->set_bytes;
     int in_order = h->w->h5 == SIM_H5_STREAM;
     uint64_t all = (h->w->set_bytes + len - 1) / len;
+    all = h->w->pieces && h->w->pieces < all ? h->w->pieces : all;
     for (unsigned i = 0; rc == 0; i++) {
         uint64_t at = in_order ? in_turn(h, i, all) : 0;
         if (in_order ? at >= all : i >= h->w->reads)
             break;
-        uint64_t from = in_order ? at * len : dice(h, h->w->set_bytes - len + 1);
+        uint64_t from = in_order ? at * len : anywhere(h, i, h->w->reads, len);
         uint64_t n = h->w->set_bytes - from < len ? h->w->set_bytes - from : len;
         rc = read_piece(h, set, from, n);
         if (rc == 0)
@@ -716,17 +736,18 @@ int sim_h5_read(const struct sim_world *w, const char *url, uint64_t seed, struc
     h.file = fapl < 0 || many ? -1 : H5Fopen(url, H5F_ACC_RDONLY, fapl);
     int rc = h.buf && (h.file >= 0 || many) ? 0 : -1;
     unsigned n = w->reads && w->reads < w->sets ? w->reads : w->sets;
+    unsigned each = w->each ? w->each : 1;
     switch (w->h5) {
     case SIM_H5_IMAGES:
         for (unsigned i = 0; rc == 0 && i < n; i++)
             rc = read_set(&h, i);
         break;
     case SIM_H5_SMALL:
-        for (unsigned i = 0; rc == 0 && i < n; i++)
-            rc = read_set(&h, (unsigned)dice(&h, w->sets));
+        for (unsigned i = 0; rc == 0 && i < n; i += each)
+            rc = read_set(&h, w->each ? i : (unsigned)dice(&h, w->sets));
         break;
     case SIM_H5_WALK:
-        for (unsigned i = 0; rc == 0 && i < n; i++)
+        for (unsigned i = 0; rc == 0 && i < n; i += each)
             rc = look_at(&h, i);
         break;
     case SIM_H5_CHUNKS:

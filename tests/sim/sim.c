@@ -327,6 +327,8 @@ struct bench {
     uint64_t source_bytes, seed;
     unsigned sites, readers, threads; /* of an order by threads, at most 64 */
     unsigned kept;                    /* of ten, where some are left out */
+    double most_mb;                   /* more that comes is a failure; 0: any amount may */
+    unsigned pieces, row, each;           /* as in a world */
     struct site {
         double rtt_ms, rate_mbit, loss, seconds, then_mbit; /* from |seconds| on it has that rate; 0: it stays */
     } site[SIM_SITES_MOST];
@@ -443,6 +445,9 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->seed = b->seed;
     w->threads = b->threads;
     w->kept = b->kept;
+    w->pieces = b->pieces;
+    w->row = b->row;
+    w->each = b->each;
     w->link = link_of(b, b->rtt_ms, b->rate_mbit, b->loss);
     w->sites = b->sites;
     for (unsigned i = 0; i < b->sites; i++)
@@ -472,6 +477,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->server.lie = (struct sim_lie){.fault = SIM_FAULTS}; /* none at connecting */
     w->link.dies_ns = b->dies_s > 0 && !b->plain ? sim_now() + (uint64_t)(b->dies_s * 1e9) : 0;
     w->link.back_ns = w->link.dies_ns + (uint64_t)(b->back_s * 1e9);
+    w->options.readahead = !strstr(b->name, "-off");
     w->readers = 1;
     sim_net.client_ns_byte = b->client_ns_byte;
     if (is_of_cache(b, w))
@@ -487,7 +493,6 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->read_bytes = SOURCE_READ_BYTES;
         w->latest = b->name[1] != '2';
         w->depth = b->name[1] == '2' ? 3 : 0;
-        w->options.readahead = strcmp(b->name, "M1-off") != 0;
         return;
     }
     int is_sets = strncmp(b->name + 2, "-sets", 5) == 0, in_turns = strncmp(b->name + 2, "-turns", 6) == 0;
@@ -526,8 +531,8 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     case '3':
         w->h5 = SIM_H5_ROWS;
         w->sets = 1;
-        w->set_bytes = 256000000;
-        w->read_bytes = 10000;
+        w->set_bytes = b->row > 1 ? (uint64_t)b->images * IMAGE_BYTES : 256000000;
+        w->read_bytes = b->piece_bytes ? b->piece_bytes : 10000;
         w->reads = b->reads;
         break;
     default:
@@ -544,6 +549,8 @@ static void bench_world(const struct bench *b, struct sim_world *w)
             if (strcmp(b->name + strlen(small->name), "-one") == 0) {
                 w->h5 = SIM_H5_SMALL;
                 w->reads = 1;
+            } else if (strstr(b->name, "-data")) {
+                w->h5 = SIM_H5_SMALL;
             }
         }
     }
@@ -577,10 +584,10 @@ static void run_bench(void *ctx, FILE *out)
         sim_world_run(&w, &r);
         uint64_t bytes = r.second_ns ? w.set_bytes : r.bytes, ns = r.second_ns ? r.second_ns : r.ns;
         fprintf(out, "%.6f %" PRIu64 " %" PRIu64 " %.3f %s; %.1f MB came, the file has %.1f; %" PRIu64 " refused; "
-                "longest read %.3f s",
+                "longest read %.3f s; %.1f MB were read",
                 (double)bytes / MB / ((double)ns / 1e9), sim_sums.connections, sim_sums.requests, (double)ns / 1e9,
                 r.wrong[0] ? r.wrong : "right", (double)sim_sums.bytes / MB, (double)w.object.size / MB,
-                sim_sums.refused, (double)sim_sums.longest_ns / 1e9);
+                sim_sums.refused, (double)sim_sums.longest_ns / 1e9, (double)r.bytes / MB);
     }
     if (!b->again)
         end_shadow();
@@ -590,8 +597,15 @@ static void run_bench(void *ctx, FILE *out)
 struct measured {
     double rate, best, plain[5]; /* MB/s; the plain client's best, and with 1, 2, 4, 8 and 16 connections */
     unsigned best_n;
-    char more[256];              /* connections, requests, seconds, whether the bytes were right */
+    char more[320];              /* connections, requests, seconds, whether the bytes were right */
 };
+
+/* 1 when more bytes came than may. */
+static int came_too_many(const struct bench *b, const struct measured *m)
+{
+    double came = 0;
+    return b->most_mb > 0 && (sscanf(m->more, "%*u %*u %*f %*[a-z]; %lf", &came) != 1 || came > b->most_mb);
+}
 
 /* Returns 0, or -1: it failed, and |m|->more says how. */
 static int measure(struct bench *b, struct measured *m)
@@ -611,7 +625,7 @@ static int measure(struct bench *b, struct measured *m)
     b->plain = 0;
     int status = in_child(run_bench, b, said, sizeof said);
     m->rate = strtod(said, &more);
-    snprintf(m->more, sizeof m->more, "%.250s", status ? said : more);
+    snprintf(m->more, sizeof m->more, "%.310s", status ? said : more);
     return status || !strstr(more, "right") ? -1 : 0;
 }
 
@@ -637,7 +651,7 @@ static int run_small_file(struct bench *b, uint64_t bytes, double least)
     printf("%s at %g ms: %.3f s; one connection %.3f s, a download by eight %.3f s; by the faster %.2f; "
            "connections, requests, seconds, bytes:%s\n",
            b->name, b->rtt_ms, seconds, others[0], others[1], seconds / most, m.more);
-    return rc != 0 || most < least * seconds;
+    return rc != 0 || most < least * seconds || came_too_many(b, &m);
 }
 
 /* A second process reads what a first one has read: at most |most| MB come again. */
@@ -695,7 +709,7 @@ static int run_workload(struct bench *b, double least, double within)
         printf("by the best plain client (%u connections): %.2f\n", m.best_n, m.rate / m.best);
     double seconds = 0;
     sscanf(m.more, "%*u %*u %lf", &seconds);
-    return rc != 0 || m.rate < least * m.best || (within > 0 && seconds > within);
+    return rc != 0 || m.rate < least * m.best || (within > 0 && seconds > within) || came_too_many(b, &m);
 }
 
 /* Many sources by one file. */
@@ -846,14 +860,20 @@ static void usage(void)
            "    piece\n"
            "sim --workload W1-some|W2-some [--kept N] …      N of ten pieces (7), by chance, in order\n"
            "sim --workload W1-turns [--sources N] …    so many datasets in turns, a piece of each\n"
+           "sim --workload W1-… --pieces N …           the first so many pieces of the order\n"
+           "sim --workload W3 --row N [--threads N] …  so many reads from each place, one behind the other, by\n"
+           "    so many threads (4), each from a place of its own; W3-pool: each takes the next\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
            "sim --workload W1 … [--least R] [--within S]   less than R of the best plain client, or more than S\n"
            "    seconds, are a failure\n"
+           "sim --workload W1 … --most MB    more that comes is a failure\n"
            "sim --workload W1 … --again MB   a second process reads it, too; more than so much is a failure\n"
            "sim --workload S1 …                        one image of W1's dataset, somewhere\n"
            "sim --workload W4-4M|W4-10M|W4-40M|W4-tree|W4-dense[-one] … [--least R]   a walk in a file of that size, or one of its\n"
            "    datasets; W4-tree, W4-dense: 40 MB with nested groups, a sixth and most of it in the walk's way;\n"
            "    beside one connection and eight\n"
+           "sim --workload W4…-data …                  small datasets are read as well; --each N: each N-th\n"
+           "    of them; W4…-off: with readahead=off\n"
            "sim --workload W1|W2 --matrix [--every N] [--images N]   the same on each link of the\n"
            "    matrix, or each N-th\n"
            "sim --workload W2-gzip [--megabytes MB] [--unpack NS] [--least R]\n"
@@ -905,7 +925,8 @@ int main(int argc, char **argv)
         {"within", 1, NULL, 'W'}, {"stalls", 1, NULL, 'l' + 512},
         {"takes", 1, NULL, 't' + 256}, {"serves", 1, NULL, 's' + 512},
         {"advice", 0, NULL, 'A'}, {"readers", 1, NULL, 'r' + 256}, {"threads", 1, NULL, 't' + 512},
-        {"kept", 1, NULL, 'k' + 256}, {"site", 1, NULL, 's' + 256},
+        {"kept", 1, NULL, 'k' + 256}, {"pieces", 1, NULL, 'p' + 512}, {"row", 1, NULL, 'r' + 512},
+        {"each", 1, NULL, 'e' + 256}, {"most", 1, NULL, 'm' + 512}, {"site", 1, NULL, 's' + 256},
         {"help", 0, NULL, 'h'}, {0},
     };
     struct bench b = {.rtt_ms = 50, .control = SIM_BBR, .images = 100, .reads = 1000, .sources = 16,
@@ -964,6 +985,10 @@ int main(int argc, char **argv)
             b.kept = (unsigned)strtoul(optarg, NULL, 10);
             bad_word |= b.kept < 1 || b.kept > 10;
             break;
+        case 'p' + 512: b.pieces = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 'm' + 512: b.most_mb = strtod(optarg, NULL); break;
+        case 'e' + 256: b.each = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 'r' + 512: b.row = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'r' + 256: b.readers = (unsigned)strtoul(optarg, NULL, 10); break;
         case 's' + 256: bad_word |= add_site(&b, optarg); break;
         case 'x': b.dialect = SIM_XROOTD; break;

@@ -236,6 +236,7 @@ struct reader {
     struct xh_file *file;
     pthread_t thread;
     uint64_t dice;
+    uint64_t place;   /* of the last read at random */
     unsigned version; /* of the bytes so far; 0: none */
     uint8_t *buf;
     struct sim_result *out;
@@ -328,7 +329,7 @@ static int next_read(struct reader *r, uint64_t i, uint64_t piece, uint64_t size
     struct xh_extent e[PIECES_MOST] = {{.buf = r->buf}};
     enum xh_kind kind = XH_KIND_RAW;
     size_t n = 1;
-    uint64_t last = size - piece;
+    uint64_t last = size - piece, goes_on = running->row > 1 ? (running->row - 1) * piece : 0;
     switch (running->reading[r->index]) {
     case SIM_STREAM:
     case SIM_STEPS:
@@ -338,7 +339,8 @@ static int next_read(struct reader *r, uint64_t i, uint64_t piece, uint64_t size
         break;
     case SIM_RANDOM:
     case SIM_HINTED:
-        e[0].off = throw_(r, last + 1);
+        e[0].off = running->row > 1 && i % running->row ? r->place + piece : throw_(r, last - goes_on + 1);
+        r->place = e[0].off;
         if (running->reading[r->index] == SIM_HINTED) {
             struct xh_range ahead[8];
             for (int k = 0; k < 8; k++)

@@ -84,6 +84,9 @@ struct sim_world {
     int grows;                /* its chunked dataset could grow: 1 or 2 ways */
     unsigned threads;         /* of SIM_ORDER_POOL, at most 64 */
     unsigned kept;            /* of SIM_ORDER_SOME, 1 to 10 */
+    unsigned each;            /* of many datasets, every so-manieth is looked at, or read; 0 and 1: all */
+    unsigned pieces;          /* so many of an order are read; 0: all */
+    unsigned row;             /* so many reads at random go on from each place; 0 and 1: each is anywhere */
     enum sim_order order;     /* of the pieces of a stream, or of chunks; SIM_ORDER_UP but in the workloads */
     int shared;               /* the readers have one open file; else each its own */
     enum sim_reading reading[SIM_READERS_MOST];
