@@ -8,18 +8,16 @@
  * once a file. Runs that have read so much in two reads or more are let further ahead, as a long link takes more than
  * they read. */
 #define SURE_BYTES (1u << 20)
-/* Of small reads, a run that ended before it had read half of the least that is a stream was a piece of something, as
- * a sample that is read row by row. The next one is as long, until it has read twice as much. */
-#define SHORT_BYTES (8 * SURE_BYTES)
 /* A run that begins in the midst of a dataset may be one slice, and then the file is closed: so little is fetched
  * behind its first read, and no stream begins. An image of a large dataset at 10, 50, 160 ms (`sim --workload S1`):
  * 0.9, 3.2, 0.5 MB came in vain; 15.2 MB at 10 ms with a stream. */
 #define SINGLE_BYTES (3u << 20)
-/* A run that ends soon costs as much trust as three reads that were foreseen earn: reads that come
- * in pairs, or at random in a small place, propose nothing before long. */
+/* A run of fewer reads is young. */
 #define SOON_READS 8
-#define DOUBT_STEP 3
-#define DOUBT_MOST 8
+/* A run looks so many times as far ahead as it has read; the second where that is SURE_BYTES in two reads or more, and
+ * not less than what others had read that ended. */
+#define UNSURE_TIMES 2
+#define SURE_TIMES 16
 /* What is passed by counts, until it is read, so much of its bytes against what was read: a run that leaves more than
  * four of five ends. 1,500 pieces of 64 KiB at 50 ms, of which seven of ten are left out by chance: 2.5 s; 21, 50 where
  * a half or all of it counts, 2.6 with an eighth. Eight of ten: 73 s, and 24, 394 MB instead of 157, with an eighth. */
@@ -109,7 +107,6 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
     if (late < XH_HOLES_MOST) {
         xh_holes_fill(&p->holes, late, r, r.len / 2); /* the headers of chunks are no holes */
         p->amiss = XH_HOLES_MOST;
-        p->doubt -= p->doubt > 0;
         earn(p, r.len + r.len / PASSED_PART);
         return;
     }
@@ -120,17 +117,12 @@ static void note(struct xh_predict_seq *p, struct xh_range r, struct xh_range wh
     p->step = r.off - p->last.off;
     p->amiss -= p->amiss > 0;
     if (kind == XH_RUN_NONE) {
-        if (p->kind == XH_RUN_UP && p->bytes > p->last.len)
-            p->ended = p->bytes < SHORT_BYTES ? p->bytes : 0;
-        if (p->bytes > p->last.len && p->kind != XH_RUN_NONE && xh_predict_is_young(p))
-            p->doubt = p->doubt + DOUBT_STEP < DOUBT_MOST ? p->doubt + DOUBT_STEP : DOUBT_MOST;
         p->bytes = 0;
     } else {
         if (kind == XH_RUN_UP && p->last.len && r.off > end && r.off - end >= r.len / 2) {
             p->bytes -= xh_min64(p->bytes, (r.off - end) / PASSED_PART);
             xh_holes_push(&p->holes, (struct xh_range){end, r.off - end});
         }
-        p->doubt -= p->doubt > 0;
         if (p->kind == XH_RUN_NONE)
             p->bytes = p->last.len;
     }
@@ -202,7 +194,7 @@ int xh_predict_is_met(const struct xh_predict_seq *p, struct xh_range r)
 void xh_predict_join(struct xh_predict_seq *p, const struct xh_cover *c, struct xh_range r)
 {
     *p = (struct xh_predict_seq){.kind = XH_RUN_UP, .last = {c->to - r.len, r.len}, .step = r.len, .first = c->from,
-                                 .bytes = c->bytes - r.len, .ahead = c->to, .doubt = p->doubt, .holes = c->holes};
+                                  .bytes = c->bytes - r.len, .ahead = c->to, .holes = c->holes};
     xh_holes_push(&p->holes, r);
 }
 
@@ -211,16 +203,35 @@ void xh_predict_expect(struct xh_predict_seq *p, uint64_t off, uint64_t bytes)
     *p = (struct xh_predict_seq){.kind = XH_RUN_UP, .first = off, .ahead = off, .bytes = bytes};
 }
 
+/* How far ahead a run may look, |sure|: it has read much in several reads. Where others ended, it goes on as far as the
+ * longest of them; behind that what it has read there counts alone, until it has read half as much as all of them. */
+static uint64_t window_of(const struct xh_predict_seq *p, int sure)
+{
+    uint64_t bytes = p->bytes, behind = bytes > p->past.longest ? bytes - p->past.longest : 0;
+    uint64_t grows = (sure ? SURE_TIMES : UNSURE_TIMES) * bytes;
+    int is_long = bytes >= p->past.all / 2;
+    if (p->kind == XH_RUN_STRIDE)
+        return (is_long ? grows : UNSURE_TIMES * bytes) >> p->past.doubt;
+    if (behind)
+        return (is_long ? grows : UNSURE_TIMES * behind) >> p->past.doubt;
+    uint64_t sure_of = p->past.shortest > bytes ? p->past.shortest - bytes : 0;
+    return xh_max64(sure_of, xh_min64(p->past.longest - bytes, grows >> p->past.doubt));
+}
+
 size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_range whole, uint64_t max_window,
                       uint64_t size, struct xh_range out[XH_PREDICT_RANGES])
 {
     note(p, r, whole);
+    if (p->kind == XH_RUN_NONE && p->past.shortest > r.len) { /* it goes on most likely, as the others did */
+        p->kind = XH_RUN_UP;
+        p->step = r.len;
+    }
     int within = holds(whole, p->first);
     uint64_t least = within ? whole.off : 0;
-    int sure = p->bytes >= SURE_BYTES && p->bytes > r.len && (r.len >= SURE_BYTES || p->bytes / 2 >= p->ended);
+    int sure = p->bytes >= SURE_BYTES && p->bytes > r.len;
     int single = p->bytes <= r.len && whole.len && r.off > whole.off;
     uint64_t most = single ? xh_min64(max_window, SINGLE_BYTES) : max_window;
-    uint64_t window = xh_min64(most, (sure ? 16 : 2) * p->bytes) >> p->doubt;
+    uint64_t window = xh_min64(most, window_of(p, sure));
     p->end = within ? whole.off + whole.len : size;
     p->window = p->kind == XH_RUN_NONE ? 0 : window;
     if (p->kind == XH_RUN_NONE || window == 0 || window < xh_min64(most, r.len))

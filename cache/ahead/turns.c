@@ -17,15 +17,15 @@
 /* So many reads lie behind all that were read before: of 32 threads, within 37 reads in the mean. Of 64 pieces in any
  * order, as in shuffled blocks, 4.7 do, and 8 or more once in fifteen times. */
 #define UPS_LEAST 8
+/* A run that ends soon costs as much trust as three reads that were foreseen earn: reads that come in pairs, or at
+ * random in a small place, propose nothing before long. Which run has ended is known once eight others were read. */
+#define DOUBT_STEP 3
+#define DOUBT_MOST 8
 
-/* The run whose trust a new one has: the last that was not proved, so that none is trusted anew for what another one
- * has read meanwhile. */
-static const struct xh_run_read *doubted(const struct xh_run_read *run)
+/* 1 when the reader has come back to |run| from another one within the last |within| reads. */
+static int came_back(const struct xh_turns *s, const struct xh_run_read *run, uint64_t within)
 {
-    for (size_t i = 0; i < XH_RUNS_MOST && run[i].seq.last.len; i++)
-        if (xh_predict_is_young(&run[i].seq))
-            return &run[i];
-    return run;
+    return run->back && s->reads - run->back < within;
 }
 
 /* Sets |*out| to the one of |run| of which |r| is the third of equal steps, whatever was read between them. */
@@ -36,12 +36,10 @@ static void find_step(const struct xh_run_read *run, struct xh_range r, struct x
             struct xh_range l = run[i].seq.last, before = run[k].seq.last;
             if (l.len != r.len || before.len != r.len || l.off == before.off || r.off - l.off != l.off - before.off)
                 continue;
-            unsigned doubt = out->seq.doubt;
             *out = run[i];
             out->back = 0;
             out->seq.step = r.off - l.off;
             out->seq.same = 1;
-            out->seq.doubt = doubt;
             return;
         }
 }
@@ -84,6 +82,18 @@ static int is_about_a_run(const struct xh_turns *s, uint64_t len)
            xh_cover_is_upwards(c, 1);
 }
 
+/* A read goes on with a run as |kind| says, or with none. Of steps that shows at once that they have ended. */
+static void note_trust(struct xh_turns *s, enum xh_run_kind kind)
+{
+    const struct xh_predict_seq *last = &s->run[0].seq, *gone = &s->run[XH_RUNS_MOST - 1].seq;
+    int steps = last->kind == XH_RUN_STRIDE && xh_predict_is_young(last);
+    int soon = gone->kind != XH_RUN_NONE && gone->bytes > gone->last.len && xh_predict_is_young(gone);
+    if (kind != XH_RUN_NONE)
+        s->doubt -= s->doubt > 0;
+    else if (steps || soon)
+        s->doubt = s->doubt + DOUBT_STEP < DOUBT_MOST ? s->doubt + DOUBT_STEP : DOUBT_MOST;
+}
+
 /* The run that a read of |r| goes on with, first in its order from now on; or a new one, in the place of that which was
  * not read for longest. What a step leaves may be the beginning of another run, as datasets that are read in turns may
  * lie in equal distances. So it stays, as one that has not gone on yet. */
@@ -95,11 +105,11 @@ static struct xh_run_read *run_of(struct xh_turns *s, struct xh_range r)
     s->reads++;
     xh_cover_note(&s->cover, r, r.len, 1);
     if (run->seq.last.len == 0 || (i == 0 && kind == XH_RUN_UP)) {
+        note_trust(s, kind);
         run->at = s->reads;
         return run;
     }
-    const struct xh_run_read *young = doubted(run);
-    was = i < XH_RUNS_MOST ? run[i] : *young;
+    was = run[i < XH_RUNS_MOST ? i : 0];
     if (kind == XH_RUN_NONE) {
         was.back = 0;
         if (is_about_a_run(s, r.len))
@@ -109,8 +119,7 @@ static struct xh_run_read *run_of(struct xh_turns *s, struct xh_range r)
     } else if (comes_back(run, i, r, kind)) {
         was.back = s->reads;
     }
-    if (xh_predict_is_young(&was.seq) && young->seq.doubt > was.seq.doubt)
-        was.seq.doubt = young->seq.doubt;
+    note_trust(s, kind);
     memmove(&run[1], &run[0], (kind == XH_RUN_UP ? i : XH_RUNS_MOST - 1) * sizeof *run);
     if (kind == XH_RUN_STRIDE && i + 1 < XH_RUNS_MOST) {
         run[i + 1].seq.kind = XH_RUN_NONE;
@@ -137,12 +146,6 @@ void xh_turns_forget_ahead(struct xh_turns *s)
     for (size_t i = 0; i < XH_RUNS_MOST; i++)
         if (s->run[i].seq.kind == XH_RUN_UP)
             s->run[i].seq.ahead = s->run[i].seq.last.off + s->run[i].seq.last.len;
-}
-
-/* 1 when the reader has come back to |run| from another one within the last |within| reads. */
-static int came_back(const struct xh_turns *s, const struct xh_run_read *run, uint64_t within)
-{
-    return run->back && s->reads - run->back < within;
 }
 
 /* How many runs are read in turns, as far as can be seen: of two, one comes back first. A stream is of one run: where
@@ -174,6 +177,33 @@ static uint64_t bound(const struct xh_turns *s, uint64_t at, uint64_t end)
     return end;
 }
 
+/* What the runs besides the first had read, before one of |len| bytes. One that came to the end of what there was shows
+ * no length; steps have none. A single read, however long, counts as one. */
+static struct xh_predict_past past_of(const struct xh_turns *s, uint64_t len)
+{
+    struct xh_predict_past past = {.shortest = UINT64_MAX, .doubt = s->doubt};
+    uint64_t in_turns = 0;
+    unsigned ended = 0;
+    for (size_t i = 1; i < XH_RUNS_MOST && s->run[i].seq.last.len; i++) {
+        const struct xh_predict_seq *p = &s->run[i].seq;
+        if (came_back(s, &s->run[i], LATELY_READS)) {
+            in_turns = xh_max64(in_turns, p->bytes);
+            continue;
+        }
+        if (p->last.off + p->last.len >= p->end)
+            continue;
+        past.all += p->bytes > p->last.len ? p->bytes : xh_min64(p->bytes, len);
+        if (p->kind == XH_RUN_STRIDE)
+            continue;
+        ended++;
+        past.shortest = xh_min64(past.shortest, p->bytes);
+        past.longest = p->bytes > p->last.len ? xh_max64(past.longest, p->bytes) : past.longest;
+    }
+    past.all += in_turns;
+    past.shortest = ended > 1 ? past.shortest : 0;
+    return past;
+}
+
 void xh_turns_saw(struct xh_turns *s, const struct xh_turns_read *k, struct xh_turns_due *out)
 {
     struct xh_range r = k->r, whole = k->whole;
@@ -182,6 +212,7 @@ void xh_turns_saw(struct xh_turns *s, const struct xh_turns_read *k, struct xh_t
     if (k->joint)
         window = xh_policy_joint_window(window, p->bytes, k->shared ? r.len : 0);
     p->takes_turns = k->takes_turns;
+    p->past = past_of(s, r.len);
     uint64_t end = bound(s, r.off + r.len - 1, k->size);
     whole.len = whole.off < end ? xh_min64(whole.len, end - whole.off) : whole.len;
     out->n = xh_predict_seq(p, r, whole, window, end, out->want);

@@ -16,6 +16,7 @@ struct xh_turns {
     } run[XH_RUNS_MOST]; /* the one that was read last comes first */
     struct xh_cover cover; /* of the last reads: by it runs are known of which no two reads follow each other */
     uint64_t reads;
+    unsigned doubt; /* as in struct xh_predict_past */
     unsigned n; /* to so many of them the reader came back lately; 0 also where it was to one, and some reads ago */
 };
 
