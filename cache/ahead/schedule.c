@@ -273,6 +273,15 @@ int xh_schedule_reach(struct xh_file *f, uint64_t end, uint64_t window)
     return (copy && xh_stage_reach(copy, last.off + last.len, window)) || lost;
 }
 
+void xh_schedule_begins(struct xh_file *f, uint64_t off)
+{
+    struct xh_range first = {off, 1};
+    struct xh_file *copy = xh_compressed_map_run(f, &first, NULL, 1);
+    xh_stage_begins(f, off);
+    if (copy)
+        xh_stage_begins(copy, first.off);
+}
+
 void xh_schedule_leave(struct xh_file *f)
 {
     struct xh_file *copy = xh_compressed_file(f);

@@ -4,6 +4,7 @@
 #include "object.h"
 #include "hints.h"
 #include "layouts.h"
+#include "policy.h"
 #include "schedule.h"
 #include "siblings.h"
 
@@ -11,6 +12,13 @@ void xh_sequence_init(struct xh_sequence *s)
 {
     *s = (struct xh_sequence){0};
     pthread_mutex_init(&s->lock, NULL);
+}
+
+/* How far a stream may be ahead of the run |p|: no farther than it has come, as what was ahead and was read pays for
+ * what is. */
+static uint64_t reach(const struct xh_predict_seq *p)
+{
+    return xh_min64(p->window, xh_max64(p->bytes + p->last.len, XH_STREAM_LEAST_BYTES));
 }
 
 /* A run upwards: fetches what lies before the reader, or lets it stream. Lock held. */
@@ -25,7 +33,11 @@ static void ahead_up(struct xh_file *f, const struct xh_range *want)
                                                             .run_end = beside > 1 ? 0 : p->end,
                                                             .beside = beside,
                                                             .turns = xh_siblings_width(f)});
-    if (!leaves && xh_schedule_reach(f, end, p->window))
+    if (!leaves && f->sequence->began != p->first) {
+        f->sequence->began = p->first;
+        xh_schedule_begins(f, p->first);
+    }
+    if (!leaves && xh_schedule_reach(f, end, reach(p)))
         xh_turns_forget_ahead(s);
 }
 
@@ -37,7 +49,7 @@ void xh_sequence_again(struct xh_file *f)
     uint64_t end = p->last.off + p->last.len;
     if (p->kind == XH_RUN_UP && p->window && end < p->end) {
         struct xh_range want = {end, p->end - end < p->window ? p->end - end : p->window};
-        xh_schedule_reach(f, end, p->window); /* told at once that the streams end */
+        xh_schedule_reach(f, end, reach(p)); /* told at once that the streams end */
         xh_turns_forget_ahead(&f->sequence->turns);
         ahead_up(f, &want);
     }
@@ -74,7 +86,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     }
     if (led) {
         f->sequence->turns.run[0].seq = seq;
-        xh_schedule_reach(f, r.off + r.len, seq.window);
+        xh_schedule_reach(f, r.off + r.len, reach(&seq));
     }
     pthread_mutex_unlock(&f->sequence->lock);
     return led;

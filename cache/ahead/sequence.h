@@ -17,6 +17,7 @@ struct xh_sequence {
      * the locks of stage, shadow and origin are taken in it. No engine thread takes it. */
     pthread_mutex_t lock;
     struct xh_turns turns;
+    uint64_t began; /* where the last run began that streams were told of */
 };
 
 /* When the file is opened, and in a fork's child. */

@@ -53,7 +53,7 @@ uint64_t xh_segment_weight(const struct xh_segment *p)
 int xh_segment_is_far(const struct xh_segment *p, uint64_t off)
 {
     const struct xh_prefetch *l = p->load;
-    return l->turns && off > l->pos && (off - l->pos) / l->turns > XH_STREAM_LEAST_BYTES;
+    return l->turns && off > l->pos && off - l->pos > XH_STREAM_LEAST_BYTES;
 }
 
 static int list(struct xh_stage *s, struct xh_segment *p)

@@ -590,6 +590,18 @@ static void leave_passed(struct xh_stage *s)
     }
 }
 
+void xh_stage_begins(struct xh_file *f, uint64_t off)
+{
+    struct xh_stage *s = f->stage;
+    uint64_t pos = 0;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        pos = xh_max64(pos, s->stream[i]->pos);
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i] && pos < off && off - pos > XH_STREAM_LEAST_BYTES; i++)
+        xh_stream_leave(s, s->stream[i]);
+    pthread_mutex_unlock(&s->lock);
+}
+
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
 {
     struct xh_stage *s = f->stage;

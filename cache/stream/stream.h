@@ -26,6 +26,10 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
 /* 1 when a stream that is not over ends at |off|, or a little before. */
 int xh_stage_streams_to(struct xh_file *f, uint64_t off);
 
+/* The reader's run began at |off|: streams that would bring what lies before it, more than the shortest stream has, are
+ * left. */
+void xh_stage_begins(struct xh_file *f, uint64_t off);
+
 /* The reader has come to |end| and may be given |window| bytes more: lets streams go on so far. Returns 1
  * when one has ended early meanwhile: what was seen to is so no longer. */
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window);
