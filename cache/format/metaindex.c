@@ -34,6 +34,11 @@
  * file, for example, read its coordinates one by one when they open it. A program that lists a file of many datasets
  * reads no chunk; a large index is fetched as it is read (layouts.c). */
 #define FEW 16u
+/* A reader that reads the same few objects in each group, as one signal of 25, will hardly read the others in the next
+ * groups. It shows that by as many groups in which it read nothing new, if that is at most half of what they hold. */
+#define GROUPS_SURE 2u
+#define LINKS_MOST 32u  /* names of objects that are read in each group: a reader of more reads all */
+#define DEPTH_MOST 16u  /* groups in groups; of what lies deeper nothing is left out */
 #define DATA_MOST_BYTES 65536u  /* of a small dataset; of all of them, where they are requested before a read */
 #define DATA_WINDOW_MAX 16384u  /* pages: as WINDOW_MAX, while the reader reads small datasets */
 #define INDEX_KNOWN_MAX 64u     /* more nodes of chunk indexes are not kept before READS_SURE of them were read */
@@ -47,11 +52,24 @@ struct node {
     struct node *next; /* in the list; NULL: it is the last */
     struct node *skip; /* valid if |era| is current and this node is finished: the first node behind it that was not */
     struct node *prev_asked, *next_asked; /* in |asked| */
-    uint32_t len;
+    struct node *header; /* of a header: that of its group; of others: that which they belong to; NULL: not known */
+    uint32_t len, link;  /* link: of a header: stands for its name in its group */
     uint16_t era;
     uint8_t kind, state;
+    uint8_t depth; /* of a header: groups above it */
     UT_hash_handle hh; /* by |off| */
 };
+
+/* What is read of the groups at one depth. */
+struct habit {
+    const struct node *group, *known_in; /* those that were last read in, and in which something became known */
+    unsigned groups, fresh;              /* groups that were read in; so many at the last object of a new name */
+    unsigned n;                          /* names of what was read; above LINKS_MOST: many */
+    uint32_t links[LINKS_MOST];          /* they */
+    uint64_t known, known_groups;        /* objects that are known, read or not, and in how many groups */
+    int only;                            /* 1: only what has one of these names is wanted */
+};
+enum { HEADERS, DATA, WHATS };
 
 #define STRETCH_PAGES 64u
 struct stretch { /* pages from number * STRETCH_PAGES on, a bit each */
@@ -68,6 +86,9 @@ struct xh_metaindex {
     struct node *place;   /* the node of the reader's latest position; NULL: before all */
     struct node *first;   /* first of the list */
     struct node *after;   /* new nodes are inserted behind this one; NULL: at the front */
+    struct node *from;    /* the node that is parsed; NULL: the superblock */
+    struct node *child;   /* the header that it named last */
+    struct habit habits[WHATS][DEPTH_MOST]; /* by the depth of a header */
     int fresh;      /* 1: nodes were added since the last look behind |place| */
     uint16_t era;   /* changes when a finished node may be unfinished, or may have something new behind it */
     uint64_t ahead, used; /* pages requested and not used; pages used */
@@ -100,8 +121,11 @@ static void forget(struct xh_metaindex *m)
         next = s->hh.next;
         free(s);
     }
-    m->asked = m->place = m->first = m->after = NULL;
+    m->asked = m->place = m->first = m->after = m->from = m->child = NULL;
     m->ahead = 0;
+    for (unsigned i = 0; i < DEPTH_MOST; i++)
+        for (unsigned what = 0; what < WHATS; what++)
+            m->habits[what][i].group = m->habits[what][i].known_in = NULL;
 }
 
 void xh_metaindex_free(struct xh_metaindex *m)
@@ -110,6 +134,67 @@ void xh_metaindex_free(struct xh_metaindex *m)
         return;
     forget(m);
     free(m);
+}
+
+/* ---- habits */
+
+/* Returns the habit that |n| falls under, and sets |*header| to the header that it is or belongs to; NULL: none. */
+static struct habit *habit_of(struct xh_metaindex *m, const struct node *n, const struct node **header)
+{
+    const struct node *h = n->kind == XH_META_DATA ? n->header : n;
+    if ((n->kind != XH_META_DATA && n->kind != XH_META_HEADER) || !h || !h->header || h->depth >= DEPTH_MOST)
+        return NULL;
+    *header = h;
+    return &m->habits[n->kind == XH_META_DATA ? DATA : HEADERS][h->depth];
+}
+
+static int has_link(const struct habit *b, uint32_t link)
+{
+    for (unsigned i = 0; i < b->n && i < LINKS_MOST; i++)
+        if (b->links[i] == link)
+            return 1;
+    return 0;
+}
+
+static void note_known(struct xh_metaindex *m, const struct node *n)
+{
+    const struct node *h;
+    struct habit *b = habit_of(m, n, &h);
+    if (!b)
+        return;
+    b->known++;
+    b->known_groups += b->known_in != h->header;
+    b->known_in = h->header;
+}
+
+static void note_habit(struct xh_metaindex *m, const struct node *n)
+{
+    const struct node *h;
+    struct habit *b = habit_of(m, n, &h);
+    if (!b)
+        return;
+    int was = b->only, new = !has_link(b, h->link);
+    b->groups += b->group != h->header;
+    b->group = h->header;
+    if (new) {
+        if (b->n < LINKS_MOST)
+            b->links[b->n] = h->link;
+        b->n += b->n <= LINKS_MOST;
+        b->fresh = b->groups;
+    }
+    b->only = b->n <= LINKS_MOST && b->groups - b->fresh >= GROUPS_SURE && 2 * b->n * b->known_groups <= b->known;
+    if (b->only != was || (was && new)) {
+        m->fresh = 1;
+        m->era++;
+    }
+}
+
+/* Returns 1 when the reader leaves out what |n| is. */
+static int is_left_out(struct xh_metaindex *m, const struct node *n)
+{
+    const struct node *h;
+    const struct habit *b = habit_of(m, n, &h);
+    return b && b->only && !has_link(b, h->link);
 }
 
 /* ---- what is known */
@@ -128,8 +213,11 @@ static struct node *add(struct xh_metaindex *m, const struct xh_meta_place *p, i
     *new = 0;
     if (n || HASH_COUNT(m->known) >= NODES_MAX || !(n = malloc(sizeof *n)))
         return n;
+    struct node *from = p->linked && p->kind != XH_META_HEADER ? m->child : m->from;
     *n = (struct node){.off = p->off, .detail = p->detail, .next = *link, .len = p->len, .era = (uint16_t)(m->era - 1),
-                       .kind = (uint8_t)p->kind, .state = WAITING};
+                       .kind = (uint8_t)p->kind, .state = WAITING, .link = p->link};
+    n->header = from && from->kind != XH_META_HEADER ? from->header : from;
+    n->depth = n->header && n->header->depth < UINT8_MAX ? (n->header->depth + 1) & UINT8_MAX : 0;
     HASH_ADD(hh, m->known, off, sizeof n->off, n);
     if (!xh_in_table(n)) {
         free(n);
@@ -137,6 +225,7 @@ static struct node *add(struct xh_metaindex *m, const struct xh_meta_place *p, i
     }
     *link = m->after = n;
     m->fresh = *new = 1;
+    note_known(m, n);
     return n;
 }
 
@@ -168,15 +257,20 @@ static int on_found(void *ctx, const struct xh_meta_place *p)
         m->index_known += new != 0;
         return 0;
     }
-    return !add(m, p, &new);
+    struct node *n = add(m, p, &new);
+    m->child = n && p->kind == XH_META_HEADER ? n : m->child;
+    return !n;
 }
 
 static void parse(struct xh_metaindex *m, struct node *n, const uint8_t *p)
 {
-    struct xh_meta_place place = {n->off, n->len, (enum xh_meta_kind)n->kind, n->detail};
+    struct xh_meta_place place = {.off = n->off, .len = n->len, .kind = (enum xh_meta_kind)n->kind,
+                                  .detail = n->detail};
     n->state = PARSED;
-    m->after = n;
+    m->after = m->from = n;
+    m->child = NULL;
     xh_meta_parse(&m->format, &place, p, n->len, on_found, m);
+    m->from = m->child = NULL;
 }
 
 /* Parses |n| if its bytes are there. Returns 1 then, else 0. */
@@ -295,6 +389,8 @@ void xh_metaindex_note(struct xh_metaindex *m, struct xh_range r, int meta, xh_m
     }
     if (n->kind == XH_META_INDEX && meta && m->index_reads < READS_SURE && ++m->index_reads == READS_SURE)
         want_index(m);
+    if (meta == (n->kind == XH_META_HEADER))
+        note_habit(m, n);
     if (n->kind != XH_META_BYTES) /* values are shared between objects, so they do not tell the reader's position */
         m->place = n;
     if (n->state != PARSED)
@@ -371,10 +467,10 @@ static void collect(struct xh_metaindex *m, xh_meta_look *look, void *ctx)
 }
 
 /* Returns 1 when |n| needs no more work. */
-static int is_done(const struct xh_metaindex *m, const struct node *n)
+static int is_done(struct xh_metaindex *m, const struct node *n)
 {
     return n->state == PARSED || (n->kind == XH_META_DATA && !wants_data(m)) ||
-           (n->kind == XH_META_INDEX && !wants_index(m));
+           (n->kind == XH_META_INDEX && !wants_index(m)) || is_left_out(m, n);
 }
 
 /* Returns the first unfinished node from |n| on; NULL: all are finished. */
@@ -409,7 +505,8 @@ static size_t take_behind(struct xh_metaindex *m, const struct xh_meta_limits *l
         }
         if (!i || (full && (far >= NEXT_NODES || n >= NEXT_NODES)))
             break;
-        if ((i->kind == XH_META_DATA && !wants_data(m)) || (i->kind == XH_META_INDEX && !wants_index(m)))
+        if ((i->kind == XH_META_DATA && !wants_data(m)) || (i->kind == XH_META_INDEX && !wants_index(m)) ||
+            is_left_out(m, i))
             continue;
         far++;
         if (i->state != WAITING)

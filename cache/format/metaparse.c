@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/hdf5.h"
+#include "base/table.h"
 #include "chunkindex/btree2.h"
 
 #define GLOBAL_HEAP_BYTES 4096u
@@ -76,8 +77,10 @@ static uint64_t address(const struct parser *s, struct cursor *c)
     return c->bad || (n < 8 && v == (1ull << 8 * n) - 1) ? UINT64_MAX : v;
 }
 
-/* Reports the structure at |addr|, unless it lies outside the object. */
-static void found(struct parser *s, uint64_t addr, uint64_t len, enum xh_meta_kind kind, uint64_t detail)
+/* Reports the structure at |addr|, unless it lies outside the object. |link|: stands for its link; NULL: it has
+ * none. */
+static void found_linked(struct parser *s, uint64_t addr, uint64_t len, enum xh_meta_kind kind, uint64_t detail,
+                         const uint32_t *link)
 {
     const struct xh_meta_format *f = s->format;
     if (s->stopped || len == 0 || addr >= f->size || f->base >= f->size - addr)
@@ -87,13 +90,18 @@ static void found(struct parser *s, uint64_t addr, uint64_t len, enum xh_meta_ki
         len = left;
     if (len > UINT32_MAX)
         return;
-    struct xh_meta_place place = {off, (uint32_t)len, kind, detail};
+    struct xh_meta_place place = {off, (uint32_t)len, kind, detail, link != NULL, link ? *link : 0};
     s->stopped = s->sink(s->ctx, &place);
 }
 
-static void found_header(struct parser *s, uint64_t addr)
+static void found(struct parser *s, uint64_t addr, uint64_t len, enum xh_meta_kind kind, uint64_t detail)
 {
-    found(s, addr, XH_HDF5_SPECULATION_BYTES, XH_META_HEADER, 0);
+    found_linked(s, addr, len, kind, detail, NULL);
+}
+
+static void found_header(struct parser *s, uint64_t addr, uint32_t link)
+{
+    found_linked(s, addr, XH_HDF5_SPECULATION_BYTES, XH_META_HEADER, 0, &link);
 }
 
 static uint64_t btree_bytes(const struct xh_meta_format *f)
@@ -101,17 +109,18 @@ static uint64_t btree_bytes(const struct xh_meta_format *f)
     return 8 + 2 * f->offset_bytes + 2 * f->internal_k * (f->offset_bytes + f->length_bytes) + f->length_bytes;
 }
 
-static void found_symbol_table(struct parser *s, uint64_t btree, uint64_t heap)
+static void found_symbol_table(struct parser *s, uint64_t btree, uint64_t heap, const uint32_t *link)
 {
-    found(s, heap, XH_HDF5_SPECULATION_BYTES, XH_META_LOCAL_HEAP, 0); /* names first, then the objects that have them */
-    found(s, btree, btree_bytes(s->format), XH_META_BTREE, 0);
+    /* Names first, then the objects that have them. */
+    found_linked(s, heap, XH_HDF5_SPECULATION_BYTES, XH_META_LOCAL_HEAP, 0, link);
+    found_linked(s, btree, btree_bytes(s->format), XH_META_BTREE, 0, link);
 }
 
 /* ---- groups, old style */
 
 static void symbol_entry(struct parser *s, struct cursor *c)
 {
-    skip(c, s->format->offset_bytes); /* offset of the name in the local heap */
+    uint32_t link = take(c, s->format->offset_bytes) & UINT32_MAX; /* offset of the name in the local heap */
     uint64_t header = address(s, c);
     uint64_t cached = take(c, 4);
     skip(c, 4);
@@ -119,10 +128,10 @@ static void symbol_entry(struct parser *s, struct cursor *c)
     skip(c, 16);
     if (c->bad)
         return;
-    found_header(s, header);
+    found_header(s, header, link);
     if (cached == 1) {
         uint64_t btree = address(s, &pad), heap = address(s, &pad);
-        found_symbol_table(s, btree, heap);
+        found_symbol_table(s, btree, heap, &link);
     }
 }
 
@@ -178,14 +187,17 @@ static int link_message(struct parser *s, struct cursor *c, int hard_only_check)
     if (flags & 16 && take(c, 1) > 1)
         return 0;
     uint64_t name = take(c, 1u << (flags & 3));
+    const uint8_t *text = c->p;
     skip(c, name);
     if (c->bad || name == 0)
         return 0;
     if (type == 0) {
+        uint32_t link;
+        HASH_VALUE(text, name, link);
         uint64_t header = address(s, c);
         if (c->bad || (hard_only_check && header >= s->format->size))
             return 0;
-        found_header(s, header);
+        found_header(s, header, link);
     } else {
         if (type != 1 && type < 64)
             return 0;
@@ -296,7 +308,7 @@ static void message(struct parser *s, uint64_t type, struct cursor c, int versio
         a = address(s, &c);
         b = address(s, &c);
         if (!c.bad)
-            found_symbol_table(s, a, b);
+            found_symbol_table(s, a, b, NULL);
         break;
     case 0x17:
         if (s->extension)
@@ -569,7 +581,7 @@ int xh_meta_superblock(const uint8_t *p, size_t len, uint64_t at, uint64_t size,
     } else {
         uint64_t root = address(&s, &c);
         found(&s, extension, XH_HDF5_SPECULATION_BYTES, XH_META_EXTENSION, 0);
-        found_header(&s, root);
+        found_header(&s, root, 0);
     }
     *out = f;
     return 1;
@@ -585,7 +597,7 @@ int xh_meta_recognise(const struct xh_meta_format *f, uint64_t off, const uint8_
         {"OHDR", XH_META_HEADER}, {"TREE", XH_META_BTREE}, {"SNOD", XH_META_SYMBOLS}, {"HEAP", XH_META_LOCAL_HEAP}};
     if (len < 16 || off >= f->size || len > XH_META_PARSE_MAX)
         return 0;
-    struct xh_meta_place place = {off, (uint32_t)len, XH_META_HEADER, 0};
+    struct xh_meta_place place = {.off = off, .len = (uint32_t)len, .kind = XH_META_HEADER};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (memcmp(p, known[i].text, 4) == 0) {
             place.kind = known[i].kind;

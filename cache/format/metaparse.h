@@ -47,6 +47,8 @@ struct xh_meta_place { /* the place of a structure in the object, and its kind *
     uint32_t len;      /* what HDF5 reads of it first; off + len <= size */
     enum xh_meta_kind kind;
     uint64_t detail;
+    int linked;    /* 1: a link names it: a header, and what belongs to that header, which comes right behind it */
+    uint32_t link; /* stands for the link's name. Groups of one making have the same for the same name */
 };
 
 /* Copies [off, off + len) into |buf| if all of it is there without asking the origin. Returns 1 then, else 0. */

@@ -422,6 +422,139 @@ Test(meta, small_datasets_come_along_for_who_reads_them_and_for_nobody_else, .ti
     file_free(f);
 }
 
+/* Groups that hold the same datasets each, of 4 KB of data. */
+#define ENTRIES 120
+#define SIGNALS 25
+#define SIGNAL_BYTES 4000
+
+struct entries {
+    struct file *f;
+    uint64_t group[ENTRIES], header[ENTRIES][SIGNALS], at[ENTRIES][SIGNALS];
+};
+
+static uint64_t address(hid_t object)
+{
+    H5O_info2_t info;
+    haddr_t at;
+    cr_assert_geq(H5Oget_info3(object, &info, H5O_INFO_BASIC), 0);
+    cr_assert_geq(H5VLnative_token_to_addr(object, info.token, &at), 0);
+    return at;
+}
+
+static struct entries *make_entries(H5F_libver_t low)
+{
+    char path[] = "/tmp/xh-meta-XXXXXX", name[32];
+    static uint8_t values[SIGNAL_BYTES];
+    hsize_t n = SIGNAL_BYTES;
+    struct entries *e = calloc(1, sizeof *e);
+    close(mkstemp(path));
+    hid_t fapl = H5Pcreate(H5P_FILE_ACCESS), space = H5Screate_simple(1, &n, NULL);
+    H5Pset_libver_bounds(fapl, low, H5F_LIBVER_LATEST);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+    for (int i = 0; i < ENTRIES; i++) {
+        snprintf(name, sizeof name, "entry %d", i);
+        hid_t g = H5Gcreate2(file, name, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        e->group[i] = address(g);
+        for (int k = 0; k < SIGNALS; k++) {
+            snprintf(name, sizeof name, "signal %d", k);
+            hid_t d = H5Dcreate2(g, name, H5T_NATIVE_UINT8, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+            H5Dwrite(d, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+            e->at[i][k] = H5Dget_offset(d);
+            e->header[i][k] = address(d);
+            H5Dclose(d);
+        }
+        H5Gclose(g);
+    }
+    H5Sclose(space);
+    H5Fclose(file);
+    H5Pclose(fapl);
+    e->f = take(path);
+    return e;
+}
+
+static void entries_free(struct entries *e)
+{
+    file_free(e->f);
+    free(e);
+}
+
+struct walker {
+    struct pages p;
+    struct xh_metaindex *m;
+    unsigned waits;
+    uint64_t bytes;
+};
+
+/* Reads |len| bytes at |off|, once they are there. */
+static void walker_reads(struct walker *w, uint64_t off, uint64_t len, int meta)
+{
+    uint8_t bytes[SIGNAL_BYTES];
+    len = xh_min64(len, w->p.f->size - off);
+    while (!look(&w->p, off, bytes, len)) {
+        uint64_t came = one_round(w->m, &w->p);
+        w->waits++;
+        w->bytes += came;
+        if (came == 0)
+            memset(w->p.there + off / 4096, 1, (off + len - 1) / 4096 - off / 4096 + 1);
+    }
+    xh_metaindex_note(w->m, (struct xh_range){off, len}, meta, look, &w->p);
+    w->bytes += one_round(w->m, &w->p);
+}
+
+/* Reads signal |k| of each entry from |from| to |to|. */
+static void read_signals(struct walker *w, const struct entries *e, int from, int to, int k)
+{
+    for (int i = from; i < to; i++) {
+        walker_reads(w, e->group[i], 512, 1);
+        walker_reads(w, e->header[i][k], 512, 1);
+        walker_reads(w, e->at[i][k], SIGNAL_BYTES, 0);
+    }
+}
+
+static void expect_one_signal(H5F_libver_t low)
+{
+    struct entries *e = make_entries(low);
+    struct walker w = {.p = pages_of(e->f), .m = xh_metaindex_new(e->f->size)};
+    read_signals(&w, e, 0, ENTRIES, 7);
+    /* Of each entry some structures lie among the data, and the data is in two pages. */
+    cr_assert_leq(w.bytes, e->f->size / 5 * 2, "%lu bytes of %lu", (unsigned long)w.bytes, (unsigned long)e->f->size);
+    cr_assert_leq(w.waits, 25, "%u waits", w.waits);
+    unsigned before = w.waits;
+    read_signals(&w, e, 0, ENTRIES, 9); /* another one is not foreseen at first, and then it is */
+    cr_assert_leq(w.waits, before + 20, "%u and %u waits", before, w.waits - before);
+    xh_metaindex_free(w.m);
+    free(w.p.there);
+    entries_free(e);
+}
+
+Test(meta, who_reads_one_dataset_of_each_group_gets_those_and_few_others, .timeout = 60)
+{
+    expect_one_signal(H5F_LIBVER_EARLIEST);
+    expect_one_signal(H5F_LIBVER_LATEST);
+}
+
+Test(meta, who_reads_some_of_each_group_in_no_order_or_all_is_followed, .timeout = 60)
+{
+    struct entries *e = make_entries(H5F_LIBVER_EARLIEST);
+    struct walker w = {.p = pages_of(e->f), .m = xh_metaindex_new(e->f->size)};
+    srand(11);
+    for (int i = 0; i < 400; i++) {
+        int entry = rand() % ENTRIES;
+        read_signals(&w, e, entry, entry + 1, rand() % SIGNALS);
+    }
+    cr_assert_leq(w.waits, 80, "%u waits", w.waits);
+    xh_metaindex_free(w.m);
+    free(w.p.there);
+    w = (struct walker){.p = pages_of(e->f), .m = xh_metaindex_new(e->f->size)};
+    for (int i = 0; i < ENTRIES; i++)
+        for (int k = 0; k < SIGNALS; k++)
+            read_signals(&w, e, i, i + 1, k);
+    cr_assert_leq(w.waits, 60, "%u waits", w.waits);
+    xh_metaindex_free(w.m);
+    free(w.p.there);
+    entries_free(e);
+}
+
 Test(meta, few_small_datasets_come_when_the_file_is_opened, .timeout = 60)
 {
     char path[] = "/tmp/xh-meta-XXXXXX";
