@@ -20,6 +20,7 @@ struct xh_compressed;
 struct xh_disk;
 struct xh_flights;
 struct xh_flows;
+struct xh_heaps;
 struct xh_hints;
 struct xh_keep;
 struct xh_layouts;
@@ -96,6 +97,7 @@ struct xh_file {
     struct xh_metadata_image *image;  /* its metadata image, NULL: none */
     struct xh_compressed *compressed; /* its compressed copy, NULL: none is wanted */
     struct xh_layouts *layouts;       /* where raw data lies */
+    struct xh_heaps *heaps;           /* where values of variable length lie */
     struct xh_repeats *repeats;
     struct xh_alike *alike; /* read as the file before it */
     struct xh_sequence *sequence;

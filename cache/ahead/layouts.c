@@ -58,6 +58,16 @@ struct xh_range xh_layouts_dataset(struct xh_file *f, struct xh_range r)
     return whole;
 }
 
+struct xh_meta_format xh_layouts_format(struct xh_file *f)
+{
+    struct xh_meta_format format = {0};
+    pthread_mutex_lock(&f->layouts->lock);
+    if (f->layouts->contiguous)
+        format = xh_contiguous_format(f->layouts->contiguous);
+    pthread_mutex_unlock(&f->layouts->lock);
+    return format;
+}
+
 struct xh_chunkindex_plain xh_layouts_plain(struct xh_file *f)
 {
     struct xh_chunkindex_plain plain = {0};

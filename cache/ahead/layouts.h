@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "format/chunkindex/chunkindex.h"
+#include "format/metaparse.h"
 #include "observer.h"
 
 extern const struct xh_observer xh_layouts_observer;
@@ -26,6 +27,9 @@ void xh_layouts_after_fork(struct xh_layouts *l);
 
 /* Returns the contiguous dataset that holds |r|; len 0: none is known. */
 struct xh_range xh_layouts_dataset(struct xh_file *f, struct xh_range r);
+
+/* Returns the widths of the file's addresses; offset_bytes 0: they are not known yet. */
+struct xh_meta_format xh_layouts_format(struct xh_file *f);
 
 /* As xh_chunkindex_plain. */
 struct xh_chunkindex_plain xh_layouts_plain(struct xh_file *f);

@@ -1,6 +1,7 @@
 /* The observers, in the order in which they are told: see observer.h. */
 #include "alike.h"
 #include "head.h"
+#include "heaps.h"
 #include "hints.h"
 #include "layouts.h"
 #include "object.h"
@@ -20,6 +21,8 @@ static const struct xh_observer *const observers[] = {
     &xh_beside_observer,
     &xh_hints_observer,
     &xh_alike_observer,
+    &xh_heaps_observer,
+    &xh_descriptors_observer,
     &xh_repeats_observer,
     &xh_layouts_observer,
     &xh_sequence_observer,

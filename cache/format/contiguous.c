@@ -125,3 +125,8 @@ size_t xh_contiguous_held(const struct xh_contiguous *c)
 {
     return c->n;
 }
+
+struct xh_meta_format xh_contiguous_format(const struct xh_contiguous *c)
+{
+    return c->format;
+}

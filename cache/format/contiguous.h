@@ -35,6 +35,9 @@ void xh_contiguous_see(struct xh_contiguous *c, uint64_t off, const uint8_t *p, 
  * object. */
 struct xh_range xh_contiguous_at(const struct xh_contiguous *c, struct xh_range r);
 
+/* Returns what the superblock says; offset_bytes 0: none was seen yet. */
+struct xh_meta_format xh_contiguous_format(const struct xh_contiguous *c);
+
 /* Returns the number of datasets that are remembered. For tests. */
 size_t xh_contiguous_held(const struct xh_contiguous *c);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ahead/alike.h"
+#include "ahead/heaps.h"
 #include "ahead/hints.h"
 #include "ahead/layouts.h"
 #include "ahead/repeats.h"
@@ -40,6 +41,7 @@
 struct whole_file {
     struct xh_file f; /* the first: it is freed by its address */
     struct xh_layouts layouts;
+    struct xh_heaps heaps;
     struct xh_repeats repeats;
     struct xh_alike alike;
     struct xh_sequence sequence;
@@ -118,6 +120,7 @@ static void file_free(struct xh_file *f)
     }
     xh_disk_close(f->disk);
     xh_layouts_free(f->layouts);
+    xh_heaps_free(f->heaps);
     xh_flights_free(f->flights);
     free(f->url);
     free(f->url_shown);
@@ -148,6 +151,7 @@ static void become_child(struct xh_file *f)
     xh_walk_init(f, f->walk->index != NULL);
     xh_whole_init(f->whole);
     xh_layouts_after_fork(f->layouts);
+    xh_heaps_after_fork(f->heaps);
     xh_repeats_init(f->repeats);
     xh_alike_init(f->alike);
     xh_sequence_init(f->sequence);
@@ -200,6 +204,7 @@ static struct xh_file *file_new(void)
         return NULL;
     w->f.above = &above;
     w->f.layouts = &w->layouts;
+    w->f.heaps = &w->heaps;
     w->f.repeats = &w->repeats;
     w->f.alike = &w->alike;
     w->f.sequence = &w->sequence;
@@ -228,6 +233,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     xh_env_hold(&f->opt); /* on the program's own thread, or from whoever opens a part */
     atomic_init(&f->process, xh_process());
     xh_layouts_init(f->layouts);
+    xh_heaps_init(f->heaps);
     xh_repeats_init(f->repeats);
     xh_alike_init(f->alike);
     xh_sequence_init(f->sequence);
@@ -260,6 +266,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     }
     f->answered_ns = xh_now_ns();
     xh_layouts_begin(f);
+    xh_heaps_begin(f);
     xh_siblings_enter(f, quiet);
     if (!whole)
         xh_account_opened(f->account);
