@@ -15,6 +15,7 @@
 
 #define RANGES_AT_ONCE 256 /* of nodes ahead of a walk, of HDF5's usual 2 KiB, that is 512 KiB */
 #define NODES_AT_ONCE 16
+#define TWINS_AT_ONCE 16 /* pieces of one read */
 /* A node that is there already leads to others: so many levels are followed in one go. */
 #define NODE_ROUNDS 4
 
@@ -204,10 +205,59 @@ static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
     return 1;
 }
 
+/* ---- datasets that are read at the same places */
+
+#define CHUNKS_SIZE (UINT64_C(1) << 62) /* of each chunked dataset, chunks: two with as many have the same */
+
+/* Where |r| lies; set 0: in no dataset that is known. The lock is held. */
+static struct xh_twin_place place_of(const struct xh_layouts *l, struct xh_range r)
+{
+    struct xh_chunkindex_spot s = xh_chunkindex_spot(l->chunks, r);
+    if (s.index)
+        return (struct xh_twin_place){s.index, s.rank, 1, CHUNKS_SIZE};
+    struct xh_range d = l->contiguous ? xh_contiguous_at(l->contiguous, r) : (struct xh_range){0, 0};
+    return (struct xh_twin_place){d.len ? d.off : 0, r.off - d.off, r.len, d.len};
+}
+
+static struct xh_range range_of(const struct xh_layouts *l, struct xh_twin_place p)
+{
+    if (p.size == CHUNKS_SIZE)
+        return xh_chunkindex_at(l->chunks, (struct xh_chunkindex_spot){p.set, p.at});
+    return (struct xh_range){p.set + p.at, p.len};
+}
+
+/* What is read with one read of a row wants to come while that waits. Long reads are no rows: they wait for the link
+ * anyway. */
+static void propose_twins(struct xh_file *f, const struct xh_extent *ext, size_t n)
+{
+    struct xh_twin_place next[XH_TWINS_MOST];
+    struct xh_range r[TWINS_AT_ONCE * XH_TWINS_MOST];
+    size_t want = 0;
+    if (n > TWINS_AT_ONCE || xh_extents_bytes(ext, n) >= XH_BULK_BYTES)
+        return;
+    pthread_mutex_lock(&f->layouts->lock);
+    for (size_t i = 0; i < n; i++) {
+        struct xh_twin_place p = place_of(f->layouts, (struct xh_range){ext[i].off, ext[i].len});
+        unsigned follow = p.set ? xh_twins_read(&f->layouts->twins, p, next) : 0;
+        for (unsigned k = 0; k < follow; k++) {
+            r[want] = range_of(f->layouts, next[k]);
+            want += r[want].len != 0 && r[want].len < XH_BULK_BYTES;
+        }
+    }
+    pthread_mutex_unlock(&f->layouts->lock);
+    xh_schedule_trace("twin", r, want);
+    if (want)
+        xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_RAW, .r = r, .n = want});
+}
+
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
+    if (s->kind == XH_KIND_RAW && f->layouts->chunks) {
+        propose_twins(f, s->ext, s->n);
+        return saw_chunks(f, s->ext, s->n);
+    }
     if (s->kind == XH_KIND_RAW)
-        return f->layouts->chunks && saw_chunks(f, s->ext, s->n);
+        return 0;
     int walks = 0;
     for (size_t i = 0; i < s->n; i++)
         if (s->ext[i].len)

@@ -7,6 +7,7 @@
 #include "format/chunkindex/chunkindex.h"
 #include "format/metaparse.h"
 #include "observer.h"
+#include "twins.h"
 
 extern const struct xh_observer xh_layouts_observer;
 
@@ -17,6 +18,7 @@ struct xh_layouts {
     pthread_mutex_t lock;
     struct xh_chunkindex *chunks; /* NULL: no reading ahead */
     struct xh_contiguous *contiguous; /* likewise */
+    struct xh_twins twins;
 };
 
 /* init: the file is about to be opened. begin: it is open. free: nobody reads it any more. after_fork: in a child. */

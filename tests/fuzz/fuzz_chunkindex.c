@@ -43,6 +43,19 @@ static void stretches(struct xh_chunkindex *ci, size_t size, uint64_t window)
         xh_chunkindex_took(ci, s);
 }
 
+/* A place in an index leads back to it, and lies in the object. */
+static void spots(struct xh_chunkindex *ci, size_t size)
+{
+    struct xh_range r = {(uint64_t)rand() % size, 1};
+    struct xh_chunkindex_spot s = xh_chunkindex_spot(ci, r);
+    struct xh_range there = xh_chunkindex_at(ci, s);
+    hold(there.len == 0 || (there.off <= r.off && there.len <= size && there.off <= size - there.len),
+         "a chunk outside the object, or another one");
+    s.rank = (uint64_t)rand() << (unsigned)rand() % 34;
+    there = xh_chunkindex_at(ci, s);
+    hold(there.len <= size && there.off <= size - there.len, "a chunk outside the object");
+}
+
 /* A walk through the nodes as they come, which now and then reads one twice. */
 static void walk(struct xh_chunkindex *ci, const uint8_t *p, size_t size)
 {
@@ -76,6 +89,7 @@ static void answers(struct xh_chunkindex *ci, const uint8_t *p, size_t size, uin
     struct xh_range r[16];
     size_t n = xh_chunkindex_wanted(ci, r, 16);
     hold(n <= 16, "too many nodes");
+    spots(ci, size);
     for (size_t i = 0; i < n; i++)
         see(ci, p, size, r[i].off, r[i].len);
     stretches(ci, size, window);

@@ -28,7 +28,9 @@ ROOMS = {
     "chunkindex": ("cache/format/chunkindex/", "base:bytes.h,extent.h,hdf5.h,holes.h,table.h"),
     "format": ("cache/format/", "base:bytes.h,extent.h,hdf5.h,table.h chunkindex:btree2.h"),
     "policy": ("cache/policy", "base:extent.h,links.h"),
-    "plans": ("cache/pages/plan cache/ahead/likeness cache/ahead/predict cache/ahead/turns cache/ahead/weave",
+    "plans": (
+        "cache/pages/plan cache/ahead/likeness cache/ahead/predict cache/ahead/turns cache/ahead/twins "
+        "cache/ahead/weave",
         "base policy"),
     "overlay": ("cache/overlay/", "base"),
     "shadow": ("cache/shadow/", "base"),
@@ -116,8 +118,8 @@ STANDING_CIRCLES = {}
 
 # Computes only: no files, no network, no clock, no threads.
 PURE = set("""
-    cache/format/contiguous cache/format/messages cache/format/metaindex cache/format/metaparse
-    cache/pages/plan cache/ahead/likeness cache/ahead/predict cache/ahead/turns cache/ahead/weave
+    cache/format/contiguous cache/format/globalheap cache/format/messages cache/format/metaindex cache/format/metaparse
+    cache/pages/plan cache/ahead/likeness cache/ahead/predict cache/ahead/turns cache/ahead/twins cache/ahead/weave
     cache/policy
     cache/format/chunkindex/
     cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3 cache/origin/xml

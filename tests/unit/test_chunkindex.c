@@ -359,6 +359,13 @@ static void check_all_known(const struct replay *r, const struct xh_chunkindex *
         if (i && !r->l.swapped)
             cr_assert_gt(rank, last, "%s: chunk %zu out of order", r->l.name, i);
         last = rank;
+        struct xh_chunkindex_spot s = xh_chunkindex_spot(ci, (struct xh_range){c->addr, 1});
+        struct xh_range there = xh_chunkindex_at(ci, s);
+        cr_assert(s.index && s.rank == rank);
+        cr_assert(there.off == c->addr && (there.len == 0 || there.len == c->size), "%s: chunk %zu", r->l.name, i);
+        s.index++;
+        cr_assert_eq(xh_chunkindex_at(ci, s).len, 0);
+        cr_assert_eq(xh_chunkindex_at(ci, (struct xh_chunkindex_spot){s.index - 1, UINT64_MAX}).len, 0);
     }
 }
 

@@ -560,6 +560,28 @@ struct xh_chunkindex_plain xh_chunkindex_plain(const struct xh_chunkindex *ci)
     return p;
 }
 
+/* ---- places in indexes ---------------------------------------------------------------------------- */
+
+struct xh_chunkindex_spot xh_chunkindex_spot(const struct xh_chunkindex *ci, struct xh_range r)
+{
+    const struct xh_chunk *c = ci->map.chunks ? xh_chunk_at(&ci->map, r.off) : NULL;
+    if (!c)
+        return (struct xh_chunkindex_spot){0, 0};
+    return (struct xh_chunkindex_spot){c->seg->ix->addr, c->seg->first + (uint64_t)(c - c->seg->chunks)};
+}
+
+struct xh_range xh_chunkindex_at(const struct xh_chunkindex *ci, struct xh_chunkindex_spot s)
+{
+    const struct xh_index *ix = ci->indexes;
+    while (ix && ix->addr != s.index)
+        ix = ix->next;
+    if (!ix || s.rank > INT64_MAX || xh_index_look(ix, (int64_t)s.rank) != XH_PLACE_CHUNK)
+        return (struct xh_range){0, 0};
+    const struct xh_chunk *c = xh_index_chunk(ix, s.rank);
+    uint64_t len = c->size ? c->size : ix->each_bytes == UINT64_MAX ? 0 : ix->each_bytes;
+    return (struct xh_range){c->addr, xh_min64(len, ci->map.size - c->addr)};
+}
+
 /* ---- for tests ------------------------------------------------------------------------------------ */
 
 struct xh_chunkindex_held xh_chunkindex_held(const struct xh_chunkindex *ci)

@@ -94,6 +94,16 @@ struct xh_chunkindex_plain {
 };
 struct xh_chunkindex_plain xh_chunkindex_plain(const struct xh_chunkindex *ci);
 
+/* Where a read lies in an index. While nodes of a version 1 B-tree before it were not seen, its rank is a guess. */
+struct xh_chunkindex_spot {
+    uint64_t index; /* the address that tells one index from another; 0: the read lies in no chunk that is known */
+    uint64_t rank;
+};
+struct xh_chunkindex_spot xh_chunkindex_spot(const struct xh_chunkindex *ci, struct xh_range r);
+
+/* Returns the chunk of the index and rank that |s| names; len 0 where it is not known, or is not there. */
+struct xh_range xh_chunkindex_at(const struct xh_chunkindex *ci, struct xh_chunkindex_spot s);
+
 /* Memory held: bytes, chunks with an address. For tests. */
 struct xh_chunkindex_held {
     size_t bytes, chunks;

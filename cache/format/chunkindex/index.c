@@ -127,6 +127,7 @@ struct xh_index *xh_index_new(struct xh_chunkmap *map, struct xh_format fmt, uin
         return NULL;
     ix->map = map;
     ix->fmt = fmt;
+    ix->addr = addr;
     ix->gap = XH_UNDEF;
     map->bytes += sizeof *ix;
     int rc = -1;

@@ -72,6 +72,7 @@ struct xh_chunkmap {
 struct xh_index {
     struct xh_chunkmap *map;
     struct xh_format fmt;
+    uint64_t addr; /* of the bytes that began it */
     struct xh_seg **seg;
     size_t nsegs;
     struct xh_node *nodes;
