@@ -51,7 +51,6 @@ struct xh_edit {
     int is_quick;         /* its connection is open */
     unsigned unknown;     /* of its exchanges, how many had no answer */
     struct xh_dav *side;  /* a second client, for the turn and for work beside the first; NULL: none yet */
-    char dead[128];       /* from whom an attempt took the lock away: see xh_replace_find_of. "": from nobody */
     struct xh_dav_stat missed; /* the version that an attempt came upon, where its first look had shown another */
     struct xh_dav_stat found; /* the file at opening; a commit that replaces it need not ask first */
     int found_good;       /* |found| has not been used yet */

@@ -135,8 +135,9 @@ void xh_turn_remove(struct xh_dav *d, const char *own)
 static void take_away(struct xh_turn *t)
 {
     struct xh_turn gone = {.dav = t->dav};
-    struct xh_dav_stat st;
-    char name[64], text[256], data[64], file[96];
+    char name[64], text[256], data[64];
+    if (t->save && !t->save(t->ctx))
+        return;
     snprintf(name, sizeof name, XH_TURN_PREFIX "gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
     gone.name = name;
     if (xh_dav_move(t->dav, t->name, name, 0, XH_IGNORED)) {
@@ -147,9 +148,6 @@ static void take_away(struct xh_turn *t)
     int is_owner =
         whose(&gone, text, sizeof text, XH_IGNORED) == 0 && strncmp(text, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) == 0;
     xh_turn_data(data, sizeof data, is_owner ? text + strlen(XH_OWNER_WORD) : "");
-    name_of(file, sizeof file, name, data);
-    if (*data && xh_dav_stat(t->dav, file, &st, XH_IGNORED) == 0 && st.there)
-        snprintf(t->dead, sizeof t->dead, "%.127s", text);
     remove_dir(t->dav, name, data);
 }
 

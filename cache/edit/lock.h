@@ -23,7 +23,10 @@ struct xh_turn {
     unsigned beats;
     uint64_t beat_ns;
     uint64_t taken_ns; /* 0: it is not the lock */
-    char dead[128];    /* the last owner whose lock this client took away before its last step was done; "": none */
+    /* Called before the lock is taken away from a dead owner, whom |t|'s name alone leads to: saves what would be lost
+     * with it. Returns 1: it may be taken away; 0: not now. NULL: there is nothing to save. May ask |dav|. */
+    int (*save)(void *ctx);
+    void *ctx;
 };
 
 /* Sets the names; sends no request. */

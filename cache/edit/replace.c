@@ -153,33 +153,38 @@ void xh_replace_tidy(struct xh_edit *e, const char *name)
         put_back(e, name); /* another's: the last step came when the lock was lost */
 }
 
-int xh_replace_find_of(struct xh_edit *e, const char *owner)
+/* Sets |name| to that of the file which the lock's owner, by the text of its file, may have put aside. Returns 1, or 0
+ * when no owner has written that text. */
+static int aside_of(const char *owner, char *name, size_t size)
 {
-    char own[160], name[64];
-    struct xh_dav_stat st;
-    if (!puts_aside(e) || strncmp(owner, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) != 0 ||
+    char own[160];
+    if (strncmp(owner, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) != 0 ||
         strlen(owner) < strlen(XH_OWNER_WORD) + XH_OVERLAY_ID + 1)
         return 0;
     snprintf(own, sizeof own, XH_TURN_PREFIX "%.120s", owner + strlen(XH_OWNER_WORD));
-    xh_replace_name(name, sizeof name, own, 'w');
-    if (!is_aside(name) || xh_dav_stat(e->dav, name, &st, XH_IGNORED) || !st.there)
-        return 0;
-    xh_trace(XH_T_VFD, "put-back", "url=%s from=%s", xh_dav_shown(e->dav), name);
-    return put_back(e, name);
+    xh_replace_name(name, size, own, 'w');
+    return is_aside(name);
 }
 
 int xh_replace_find(struct xh_edit *e)
 {
-    char owner[256], data[64], file[sizeof XH_LOCK + sizeof data];
+    char owner[256], name[64], data[64], file[sizeof XH_LOCK + sizeof data];
     struct xh_dav_stat st;
     size_t len = 0;
-    if (!puts_aside(e) || xh_dav_get(e->dav, XH_LOCK "owner", owner, sizeof owner - 1, &len, XH_IGNORED))
-        return 0;
+    int rc = puts_aside(e) ? xh_dav_get(e->dav, XH_LOCK "owner", owner, sizeof owner - 1, &len, XH_IGNORED) : 0;
     owner[len] = '\0';
-    xh_turn_data(data, sizeof data, len > strlen(XH_OWNER_WORD) ? owner + strlen(XH_OWNER_WORD) : "");
+    if (rc || !aside_of(owner, name, sizeof name))
+        return rc && rc != XH_E_NOENT ? -1 : 0;
+    xh_turn_data(data, sizeof data, owner + strlen(XH_OWNER_WORD));
     snprintf(file, sizeof file, XH_LOCK "%s", data);
     /* If the new file is not in the lock any more, it took the old one's place, and was removed there since. */
-    return *data && xh_dav_stat(e->dav, file, &st, XH_IGNORED) == 0 && st.there && xh_replace_find_of(e, owner);
+    rc = xh_dav_stat(e->dav, file, &st, XH_IGNORED);
+    if (rc == 0 && st.there)
+        rc = xh_dav_stat(e->dav, name, &st, XH_IGNORED);
+    if (rc || !st.there)
+        return rc ? -1 : 0;
+    xh_trace(XH_T_VFD, "put-back", "url=%s from=%s", xh_dav_shown(e->dav), name);
+    return put_back(e, name) ? 1 : -1;
 }
 
 /* The error of a file that is at |aside| and should be at its name. Once it is renamed, what was written here can be

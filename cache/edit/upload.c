@@ -186,6 +186,11 @@ static int look_at_owner(struct xh_edit *e, struct attempt *a, const char *name,
     return 0;
 }
 
+static int put_back_first(void *e)
+{
+    return xh_replace_find(e) >= 0;
+}
+
 /* Makes the directory for the new file. Where a file is replaced, waits until the server's time is later than that
  * file's date. Returns 0 or a negative code. */
 static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
@@ -195,6 +200,8 @@ static int make_place(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     long long first = 0;
     char owner[96];
     xh_turn_name(&a->lock, e->dav, XH_LOCK, v->id, ++e->attempt, 'n');
+    a->lock.save = put_back_first;
+    a->lock.ctx = e;
     a->made = 1;
     int rc = begin_place(e, &a->lock, a->old.there, err);
     for (int ticks = 0; rc == 0 && a->old.there; ticks++) {
@@ -328,8 +335,6 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     rc = rc ? rc : check_new(e, a, err);
     if (rc)
         return rc;
-    if (!now.there && xh_replace_find_of(e, e->dead))
-        return LOST;
     if (!xh_dav_is_same(now.validator, a->old.validator)) {
         /* A version does not come back: one of the two looks, on connections of their own, shows old ones. */
         int again = now.there && xh_dav_is_same(now.validator, e->missed.validator);
@@ -373,8 +378,7 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         a->old = e->found; /* if it has changed since, the check inside the lock finds that */
     } else {
         rc = xh_dav_stat(e->dav, "", &a->old, err);
-        if (rc == 0 && !a->old.there && (xh_replace_find_of(e, e->dead) ||
-                                         (e->overlay->mode == XH_OVERLAY_EDIT && xh_replace_find(e))))
+        if (rc == 0 && !a->old.there && xh_replace_find(e) > 0)
             rc = xh_dav_stat(e->dav, "", &a->old, err);
         rc = rc ? rc : accept_old(e, &a->old, err);
     }
@@ -393,8 +397,6 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     if (rc)
         return rc == XH_E_CHANGED ? LOST : rc; /* the file was changed while its old bytes were read */
     rc = xh_turn_take(&a->lock, err);
-    if (*a->lock.dead) /* nobody else knows where it put the file, should this attempt fail */
-        memcpy(e->dead, a->lock.dead, sizeof e->dead);
     return rc ? rc : replace(e, a, err);
 }
 

@@ -957,7 +957,9 @@ def check_moment(tap, p):
                 kills.append(1)
                 os.kill(one.pid, signal.SIGKILL)
                 return "cut"
-            if kills and len(cuts) < 99 and method in ("HEAD", "PROPFIND") and "-lock/data" in path:
+            if ".xhdf5-gone-" in path:
+                kills.append(2)
+            if 2 in kills and len(cuts) < 99 and method in ("HEAD", "PROPFIND") and "-lock/data" in path:
                 cuts.append(1)
                 return "cut"
             if cuts and method in ("MKCOL", "PUT"):    # the next attempt
@@ -1036,6 +1038,56 @@ def check_moment(tap, p):
             assert status == 0 and re.findall(r"dav-quick .*method=(\S+) status=(\d+)", err) == [
                 ("HEAD", "200"), ("MOVE", "204"), ("MOVE", "204"), ("HEAD", "200"), ("HEAD", "200")], err[-3000:]
             assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n" and p.beside(name) == []
+
+
+def check_stranded(tap, p):
+    """The server is stopped within the last step, and more than one client dies."""
+    if p.kind == "xrootd":
+        return
+    make = "f = h5py.File(url, 'w'); f['a'] = np.zeros(100); f.close()"
+    change = "f = h5py.File(url, 'r+'); f['a'][0] += 1; f.close()"
+    with tap.claim("stranded: a client is killed between the two requests of the last step, and another one at each of "
+                   "the requests by which it takes the lock away: the next one that opens the file finds it"):
+        first, dead, asked, names = {}, set(), {}, [f"strand-{i}.h5" for i in range(8)]
+
+        def rule(_, method, path):
+            i, what = int(path[8]), path[12:]
+            if i not in dead:
+                if method != "MOVE" or not what.startswith(".xhdf5-lock/data-"):
+                    return None
+                os.kill(first[i].pid, signal.SIGKILL)
+                dead.add(i)
+                return "cut"
+            if re.fullmatch(r"\.xhdf5-[0-9a-f]+n\d+/", what) and method == "MOVE":
+                asked.setdefault(i, 0)
+            elif i in asked and (method, what) != ("GET", ".xhdf5-lock/owner"):
+                asked[i] += 1
+                if asked[i] == i + 1:
+                    os.kill(other[i].pid, signal.SIGKILL)
+                    return "cut"
+            return None
+        for one in names:
+            p.good(make, f"{p.server.url}/{one}")
+        other = [p.popen("f = h5py.File(url, 'w'); f['c'] = 3; print('open', flush=True); sys.stdin.readline()\n"
+                         "f.close()", f"{p.gate.url}/{one}") for one in names]
+        assert [one.stdout.readline() for one in other] == ["open\n"] * len(names)
+        p.gate.arm(rule)
+        for i, one in enumerate(names):
+            first[i] = p.popen("sys.stdin.readline(); " + change, f"{p.gate.url}/{one}")
+        for one in first.values():
+            one.communicate("\n", timeout=60)
+        assert dead == set(range(len(names))) and not any((p.root / one).exists() for one in names)
+        for one in other:
+            one.stdin.write("\n")
+            one.stdin.flush()
+        ends = [one.communicate(timeout=60) and one.returncode for one in other]
+        p.gate.arm(lambda *_: None)
+        assert -9 in ends and set(ends) <= {-9, 0}, (ends, asked)
+        found = [p.run("print(list(h5py.File(url, 'r+')))", f"{p.server.url}/{one}") for one in names]
+        assert all(out in ("['a']\n", "['c']\n") for _, out, _ in found), (ends, asked, found)
+        p.tool("drop", *(left["id"] for left in p.left()))
+        for x in p.root.glob("strand-*"):
+            shutil.rmtree(x) if x.is_dir() else x.unlink()
 
 
 # --- one program, one file ------------------------------------------------------------------------
@@ -1527,7 +1579,8 @@ def main():
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_endless, check_names, check_blind,
-                      check_way, check_cached, check_foreign, check_moment, check_head, check_again, check_young,
+                      check_way, check_cached, check_foreign, check_moment, check_stranded, check_head, check_again,
+                      check_young,
                       check_made, check_made_once, check_child, check_parts, check_behind, check_lost, check_signals):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
