@@ -14,18 +14,23 @@
 #include <string.h>
 
 #include "base/letters.h"
+#include "base/waits.h"
 #include "watch/trace.h"
 #include "lock.h"
 
 #define EXCHANGES_MOST 6 /* in each of them other writers came between */
 #define UNKNOWN_MOST   3 /* exchanges without an answer: then the server, or what is before it, takes no such pieces */
+#define REFUSED_MOST   3 /* of the new file: what passes would have passed */
+#define REFUSED_NS     300000000u /* between two of them: the file is at its name, so this holds up nobody */
 
 enum placed { REFUSED, PLACED, UNKNOWN };
 
 struct swap {
     const char *from, *aside;
+    const struct xh_dav_stat *here; /* what should be at the file's name before the swap */
     struct xh_dav_stat was, now; /* what is at |aside|, and at the file's name, after the swap */
     enum placed placed;          /* what became of the move of |from| to the file's name */
+    int status;                  /* the server's, of that; 0: not known */
 };
 
 static int is_same(const struct xh_dav_stat *a, const struct xh_dav_stat *b)
@@ -63,8 +68,8 @@ int xh_replace_begin(struct xh_edit *e, struct xh_aside *s)
 static int run_swap(struct xh_aside *s)
 {
     struct swap *w = s->ctx;
-    int placed = 0, rc = xh_dav_exchange(s->e->quick, w->from, w->aside, &w->was, &w->now, &placed);
-    w->placed = rc ? UNKNOWN : placed ? PLACED : REFUSED;
+    int rc = xh_dav_exchange(s->e->quick, w->from, w->aside, &w->was, &w->now, &w->status);
+    w->placed = rc ? UNKNOWN : w->status / 100 == 2 ? PLACED : REFUSED;
     return rc;
 }
 
@@ -97,8 +102,10 @@ static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
     if (!known) {
         e->unknown += (unsigned)e->is_quick;
         e->is_quick = 0;
-        int rc = xh_dav_stat(e->dav, w->aside, &w->was, err);
-        rc = rc ? rc : xh_dav_stat(e->dav, "", &w->now, err);
+        w->was = (struct xh_dav_stat){0};
+        int rc = xh_dav_stat(e->dav, "", &w->now, err);
+        if (rc == 0 && !is_same(&w->now, w->here)) /* else nothing went aside; it need not be asked for */
+            rc = xh_dav_stat(e->dav, w->aside, &w->was, err);
         if (rc)
             return rc;
     }
@@ -211,6 +218,31 @@ static int undo_first(struct xh_edit *e, const struct swap *w, int is_old, struc
     return rc == 0 ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_STATUS, err);
 }
 
+/* The new file did not come to its name, the old one was put back, and no other writer has to do with it. Returns 0
+ * when it may be tried again, XH_REPLACE_NOT, or a negative code. |n| counts the refusals. */
+static int after_refusal(struct xh_edit *e, const struct swap *w, unsigned *n, struct xh_err *err)
+{
+    int code = w->status == 401 || w->status == 403   ? XH_E_ACCES
+               : w->status == 413 || w->status == 507 ? XH_E_NOSPACE
+                                                      : XH_E_STATUS;
+    if (w->placed == UNKNOWN)
+        return begin_again(e) ? 0 : XH_REPLACE_NOT;
+    if (code == XH_E_STATUS && ++*n < REFUSED_MOST) {
+        xh_pause_ns(REFUSED_NS);
+        return 0;
+    }
+    return xh_err_set(err, code, w->status,
+                      "%.200s: %d at MOVE: the server has taken the new file, and does not put it in the old one's "
+                      "place", xh_dav_shown(e->dav), w->status);
+}
+
+/* Returns 1 when |data| is still in this writer's lock, whose name no other attempt uses. */
+static int is_in_lock(struct xh_edit *e, const char *data)
+{
+    struct xh_dav_stat st;
+    return xh_dav_stat(e->dav, data, &st, XH_IGNORED) == 0 && st.there;
+}
+
 /* The file that should be put back, at |from|, did not come to its name, and what was there is aside. Puts back the
  * newer one of the two. Returns XH_REPLACE_LOST, or a negative code. */
 static int undo_later(struct xh_edit *e, const struct swap *w, int is_own, struct xh_err *err)
@@ -228,13 +260,14 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
     char name[2][64];
     struct xh_dav_stat top = *fresh, expected = *old; /* what this writer puts there, and what it should find there */
     const char *from = data;
+    unsigned refused = 0;
     int hidden = 0; /* the server did not show the file that was there */
     if (!e->is_quick)
         return XH_REPLACE_NOT;
     xh_replace_name(name[0], sizeof name[0], own, 'w');
     xh_replace_name(name[1], sizeof name[1], own, 'v');
     for (int i = 0; i < EXCHANGES_MOST; i++) {
-        struct swap w = {.from = from, .aside = from == name[0] ? name[1] : name[0]};
+        struct swap w = {.from = from, .aside = from == name[0] ? name[1] : name[0], .here = &expected};
         int rc = swap(e, &w, err);
         if (rc) { /* as without a network, whatever the refusal: the lock stays, by which the old file is found */
             struct xh_err why = *err;
@@ -252,7 +285,17 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
             i--;
             continue;
         }
-        /* the second request failed: another writer came first, or the lock is lost, or the server stopped there */
+        /* the second request failed: another writer came first, or the lock is lost, or the server stopped there, or
+         * refuses it: then nothing but that keeps the new file, which is not sent again for it */
+        if (i == 0 && !w.now.there && (w.placed != PLACED || is_expected)) {
+            rc = undo_first(e, &w, is_expected, err);
+            if (rc != XH_REPLACE_LOST || !is_expected || !is_in_lock(e, data))
+                return rc;
+            if ((rc = after_refusal(e, &w, &refused, err)) != 0)
+                return rc;
+            i--;
+            continue;
+        }
         if (i == 0 && w.placed != PLACED)
             return undo_first(e, &w, is_expected, err);
         if (w.placed != PLACED && !w.was.there)

@@ -35,7 +35,7 @@
 
 #define TURN ".xhdf5-turn/"
 #define ATTEMPTS_MOST 100
-#define UPLOADS_MOST 3 /* uploads that the network broke off */
+#define UPLOADS_MOST 3 /* uploads that the network broke off, or that were in vain though nobody else came */
 #define MOVES_MOST 5
 #define TICKS_MOST 30
 #define TICK_NS    300000000u
@@ -378,7 +378,12 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         a->old = e->found; /* if it has changed since, the check inside the lock finds that */
     } else {
         rc = xh_dav_stat(e->dav, "", &a->old, err);
-        if (rc == 0 && !a->old.there && xh_replace_find(e) > 0)
+        int found = rc || a->old.there ? 0 : xh_replace_find(e);
+        if (found < 0)
+            rc = xh_edit_fail(e, err, XH_E_STATUS,
+                              "there is no such file, and the server does not say whether it lies beside its name, or "
+                              "does not put it back");
+        if (found > 0)
             rc = xh_dav_stat(e->dav, "", &a->old, err);
         rc = rc ? rc : accept_old(e, &a->old, err);
     }
@@ -434,7 +439,8 @@ static int is_done(struct xh_edit *e, const struct attempt *a)
 
 int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
 {
-    unsigned broken_off = 0;
+    unsigned broken_off = 0, vain = 0;
+    char was[sizeof fresh->validator] = "?";
     for (unsigned i = 0; i < ATTEMPTS_MOST; i++) {
         struct attempt a = {0};
         struct xh_aside back = {.e = e, .ctx = &a, .run = finish};
@@ -460,6 +466,12 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
             rc = judge_end(e, &a, err);
         }
         *fresh = a.fresh;
+        vain = rc == LOST && strcmp(was, a.old.validator) == 0 ? vain + 1 : 0;
+        memcpy(was, a.old.validator, sizeof was);
+        if (vain + 1 == UPLOADS_MOST)
+            return xh_edit_fail(e, err, XH_E_STATUS,
+                                "the new file did not come to its place, and nobody else has changed the file: the "
+                                "server does not do what it says that it has done");
         /* A server that does not answer has had enough time; a broken connection may be the network's fault. */
         if (rc == 0 || (rc < 0 && !is_network(rc)) || rc == XH_E_TIMEOUT ||
             (is_network(rc) && broken_off++ >= UPLOADS_MOST))

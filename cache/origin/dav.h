@@ -94,9 +94,9 @@ int xh_dav_begin_quick(struct xh_dav *d);
 void xh_dav_end_quick(struct xh_dav *d);
 
 /* Moves the file to |aside|, and |from| to the file's name, neither over anything that is there, in one piece; then
- * looks at both: |was| is what lies at |aside|, |now| at the file's name. |placed| is 1 if the server moved |from|; a
- * cache may still show another file there. Returns 0, or -1: that is not known. Behind xh_dav_begin_quick; SIGPIPE is
- * to be blocked. */
+ * looks at both: |was| is what lies at |aside|, |now| at the file's name. |placed| is the status of the reply to the
+ * move of |from|: where that was done, a cache may still show another file there. Returns 0, or -1: that is not known.
+ * Behind xh_dav_begin_quick; SIGPIPE is to be blocked. */
 int xh_dav_exchange(struct xh_dav *d, const char *from, const char *aside, struct xh_dav_stat *was,
                     struct xh_dav_stat *now, int *placed);
 

@@ -153,7 +153,7 @@ int xh_dav_exchange(struct xh_dav *d, const char *from, const char *aside, struc
     if (bad)
         xh_dav_end_quick(d);
     else
-        *placed = r[1].head.status / 100 == 2;
+        *placed = r[1].head.status;
     free(r);
     return bad ? -1 : 0;
 }

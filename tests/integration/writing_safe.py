@@ -1090,6 +1090,61 @@ def check_stranded(tap, p):
             shutil.rmtree(x) if x.is_dir() else x.unlink()
 
 
+def check_uploads(tap, p):
+    """How often a file is sent that the server takes, and does not put in its place."""
+    if p.kind == "xrootd":
+        return
+    url, name = p.gate.url + "/uploads.h5", "uploads.h5"
+    make = "f = h5py.File(url, 'w'); f['a'] = np.zeros(100); f.close()"
+    change = "f = h5py.File(url, 'r+'); f['a'][0] += 1; f.close()"
+
+    def place(method, path):
+        return method == "MOVE" and "-lock/data-" in path
+
+    def lock(method, path):
+        return method == "MOVE" and re.search(r"n\d+/$", path)
+
+    def aside(method, path):
+        return (method, path) == ("MOVE", "/" + name) or (method == "HEAD" and re.search(r"w\d+$", path))
+
+    def one(answer, at):
+        """A commit in which each request that |at| is true for is answered so: its status, error, and uploads."""
+        p.good(make, f"{p.server.url}/{name}")
+        puts = []
+
+        def rule(_, method, path):
+            puts.extend([path] if method == "PUT" and "/data-" in path else [])
+            return answer if at(method, path) else None
+        p.gate.arm(rule)
+        status, _, err = p.run(change, url, stall_timeout_ms=5000)
+        p.gate.arm(lambda *_: None)
+        return status, err, len(puts)
+
+    def kept(status):
+        return "give", f"HTTP/1.1 {status} So\r\nContent-Length: 0\r\n\r\n".encode()
+    for answer, status, words in ((403, 403, "and hangs up"), (kept(403), 403, "403"), (kept(500), 500, "500"),
+                                  (kept(412), 412, "412, as if a file were there")):
+        with tap.claim(f"uploads: the server refuses the last step for good ({words}): the file is sent once, the "
+                       "error says so, the old one is there, and retry sends it later"):
+            ended, err, puts = one(answer, place)
+            assert (ended, puts) == (1, 1) and f"{status} at MOVE" in err and "others" not in err, (ended, puts, err)
+            assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "0.0\n" and p.beside(name) == []
+            p.tool("retry", p.left()[0]["id"])
+            assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n" and p.beside(name) == []
+    for answer, words in (403, "and hangs up"), (kept(500), "500"):
+        with tap.claim(f"uploads: the server does not move the old file aside, nor tell whether it lies there ({words})"
+                       ": the file is sent once, and there"):
+            ended, err, puts = one(answer, aside)
+            assert (ended, puts) == (0, 1), (ended, puts, err)
+            assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "1.0\n" and p.beside(name) == []
+    for at in lock, place:
+        with tap.claim(f"uploads: a server that says that it moves ({at.__name__}), and does not: not sent for ever"):
+            ended, err, puts = one(kept(201), at)
+            assert ended == 1 and puts <= 3 and "others" not in err, (ended, puts, err)
+            assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "0.0\n" and p.beside(name) == []
+            p.tool("retry", p.left()[0]["id"])
+
+
 # --- one program, one file ------------------------------------------------------------------------
 
 def check_head(tap, p):
@@ -1579,9 +1634,9 @@ def main():
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_endless, check_names, check_blind,
-                      check_way, check_cached, check_foreign, check_moment, check_stranded, check_head, check_again,
-                      check_young,
-                      check_made, check_made_once, check_child, check_parts, check_behind, check_lost, check_signals):
+                      check_way, check_cached, check_foreign, check_moment, check_stranded, check_uploads,
+                      check_head, check_again, check_young, check_made, check_made_once, check_child,
+                      check_parts, check_behind, check_lost, check_signals):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
     return tap.done()
