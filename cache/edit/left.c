@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "compose.h"
 #include "keep.h"
+#include "landing.h"
 #include "merge.h"
 #include "replace.h"
 #include "super.h"
@@ -114,6 +115,7 @@ int xh_edit_retry(const struct xh_options *o, const char *id, char **url, struct
         return rc;
     }
     rc = open_version(e, err);
+    rc = rc ? rc : xh_landing_settle(e, err); /* before what tells it is removed */
     if (rc == 0)
         xh_edit_tidy(e);
     xh_edit_super(e); /* as it was sent */

@@ -16,8 +16,10 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/letters.h"
 #include "base/now.h"
 #include "base/waits.h"
+#include "overlay/overlay.h"
 #include "watch/trace.h"
 
 #define LEASE_NS 10000000000u
@@ -56,6 +58,19 @@ void xh_turn_data(char *out, size_t size, const char *who)
     out[0] = '\0';
     if (len && len < 48)
         snprintf(out, size, "data-%.*s", (int)len, who);
+}
+
+int xh_turn_named(char *out, size_t size, const char *text, char letter)
+{
+    const char *id = text + strlen(XH_OWNER_WORD);
+    size_t n = XH_OVERLAY_ID - 1;
+    if (strncmp(text, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) != 0 || strspn(id, "0123456789abcdef") != n || id[n] != 'n')
+        return 0;
+    size_t digits = strspn(id + n + 1, XH_DIGITS);
+    if (!digits || digits > 10 || (id[n + 1 + digits] != ' ' && id[n + 1 + digits] != '\0'))
+        return 0;
+    snprintf(out, size, XH_TURN_PREFIX "%.*s%c%.*s", (int)n, id, letter, (int)digits, id + n + 1);
+    return 1;
 }
 
 static int put_owner(struct xh_turn *t, struct xh_dav *d, const char *dir, struct xh_err *err)
@@ -131,11 +146,13 @@ void xh_turn_remove(struct xh_dav *d, const char *own)
     remove_dir(d, own, data);
 }
 
-/* Takes the lock's directory away from any owner, and removes it. */
+/* Takes the lock's directory away from any owner, and removes it. If that one's last step was not done, leaves word of
+ * that: it may have been killed in it, and not know. */
 static void take_away(struct xh_turn *t)
 {
     struct xh_turn gone = {.dav = t->dav};
-    char name[64], text[256], data[64];
+    struct xh_dav_stat st;
+    char name[64], text[256], data[64], file[96], undone[64];
     if (t->save && !t->save(t->ctx))
         return;
     snprintf(name, sizeof name, XH_TURN_PREFIX "gone-%08" PRIx32 "%08" PRIx32 "/", dice(), dice());
@@ -148,6 +165,14 @@ static void take_away(struct xh_turn *t)
     int is_owner =
         whose(&gone, text, sizeof text, XH_IGNORED) == 0 && strncmp(text, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) == 0;
     xh_turn_data(data, sizeof data, is_owner ? text + strlen(XH_OWNER_WORD) : "");
+    name_of(file, sizeof file, name, data);
+    /* an earlier attempt of this one's is told by nobody else */
+    int is_others = strncmp(text, t->text, strlen(XH_OWNER_WORD) + XH_OVERLAY_ID - 1) != 0;
+    if (is_owner && is_others && xh_turn_named(undone, sizeof undone, text, 'u') &&
+        xh_dav_stat(t->dav, file, &st, XH_IGNORED) == 0 && st.there) {
+        name_of(file, sizeof file, name, "owner");
+        xh_dav_move(t->dav, file, undone, 0, XH_IGNORED);
+    }
     remove_dir(t->dav, name, data);
 }
 
@@ -265,7 +290,7 @@ void xh_turn_beat(struct xh_turn *t)
 
 void xh_turn_leave(struct xh_turn *t, int empty)
 {
-    char owner[96];
+    char owner[96], undone[64];
     if (t->taken_ns && empty && xh_now_ns() - t->beat_ns < LEASE_NS / 2) {
         name_of(owner, sizeof owner, t->name, "owner");
         if (xh_dav_removes_trees(t->dav) && xh_dav_delete(t->dav, t->name) == 0)
@@ -277,6 +302,9 @@ void xh_turn_leave(struct xh_turn *t, int empty)
     }
     if (!t->taken_ns || xh_dav_move(t->dav, t->name, t->own, 0, XH_IGNORED) == 0)
         xh_turn_remove(t->dav, t->own);
-    else
+    else {
         xh_dav_delete(t->dav, t->own); /* as in take_away */
+        if (xh_turn_named(undone, sizeof undone, t->text, 'u'))
+            xh_dav_delete(t->dav, undone);
+    }
 }

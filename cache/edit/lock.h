@@ -47,6 +47,11 @@ int xh_turn_take(struct xh_turn *t, struct xh_err *err);
  * client that comes back late thus moves nothing of another attempt. "" when |who| begins with none. */
 void xh_turn_data(char *out, size_t size, const char *who);
 
+/* Sets |out| to a name beside the file: with the ID and the number of the attempt whose owner's file begins with
+ * |text|, and |letter|. Returns 1; or 0 when no commit writes such a text: a stranger that may write beside a file must
+ * not choose what others move and remove there. */
+int xh_turn_named(char *out, size_t size, const char *text, char letter);
+
 /* Returns 1 when it is the lock, 0 when it no longer is, or a negative code. Blocks. */
 int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err);
 

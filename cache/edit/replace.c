@@ -16,6 +16,7 @@
 #include "base/letters.h"
 #include "base/waits.h"
 #include "watch/trace.h"
+#include "landing.h"
 #include "lock.h"
 
 #define EXCHANGES_MOST 6 /* in each of them other writers came between */
@@ -160,19 +161,6 @@ void xh_replace_tidy(struct xh_edit *e, const char *name)
         put_back(e, name); /* another's: the last step came when the lock was lost */
 }
 
-/* Sets |name| to that of the file which the lock's owner, by the text of its file, may have put aside. Returns 1, or 0
- * when no owner has written that text. */
-static int aside_of(const char *owner, char *name, size_t size)
-{
-    char own[160];
-    if (strncmp(owner, XH_OWNER_WORD, strlen(XH_OWNER_WORD)) != 0 ||
-        strlen(owner) < strlen(XH_OWNER_WORD) + XH_OVERLAY_ID + 1)
-        return 0;
-    snprintf(own, sizeof own, XH_TURN_PREFIX "%.120s", owner + strlen(XH_OWNER_WORD));
-    xh_replace_name(name, size, own, 'w');
-    return is_aside(name);
-}
-
 int xh_replace_find(struct xh_edit *e)
 {
     char owner[256], name[64], data[64], file[sizeof XH_LOCK + sizeof data];
@@ -180,7 +168,7 @@ int xh_replace_find(struct xh_edit *e)
     size_t len = 0;
     int rc = puts_aside(e) ? xh_dav_get(e->dav, XH_LOCK "owner", owner, sizeof owner - 1, &len, XH_IGNORED) : 0;
     owner[len] = '\0';
-    if (rc || !aside_of(owner, name, sizeof name))
+    if (rc || !xh_turn_named(name, sizeof name, owner, 'w'))
         return rc && rc != XH_E_NOENT ? -1 : 0;
     xh_turn_data(data, sizeof data, owner + strlen(XH_OWNER_WORD));
     snprintf(file, sizeof file, XH_LOCK "%s", data);
@@ -196,8 +184,10 @@ int xh_replace_find(struct xh_edit *e)
 
 /* The error of a file that is at |aside| and should be at its name. Once it is renamed, what was written here can be
  * sent: so |code| is not XH_E_CHANGED, which has a conflict's advice (keep.c). */
-static int stranded(struct xh_edit *e, const char *aside, int code, struct xh_err *err)
+static int stranded(struct xh_edit *e, const struct swap *w, const char *aside, int code, struct xh_err *err)
 {
+    if (w->placed != PLACED && !w->now.there)
+        xh_landing_forget(e); /* the new file did not come there */
     return xh_edit_fail(e, err, code,
                         "the file lies at the server as %.200s%.60s, and could not be put back: rename it first",
                         xh_dav_shown(e->dav), aside);
@@ -211,11 +201,11 @@ static int undo_first(struct xh_edit *e, const struct swap *w, int is_old, struc
     if (!w->was.there)
         return XH_REPLACE_LOST;
     if (w->placed == REFUSED || is_old)
-        return undo(e, w->aside) ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_NET, err);
+        return undo(e, w->aside) ? XH_REPLACE_LOST : stranded(e, w, w->aside, XH_E_NET, err);
     /* Another's version is not removed for a file that may be this writer's own, hidden by a cache; and nothing is sent
      * again now, as that would be merged with it. */
     int rc = xh_dav_move(e->dav, w->aside, "", 0, &why);
-    return rc == 0 ? XH_REPLACE_LOST : stranded(e, w->aside, XH_E_STATUS, err);
+    return rc == 0 ? XH_REPLACE_LOST : stranded(e, w, w->aside, XH_E_STATUS, err);
 }
 
 /* The new file did not come to its name, the old one was put back, and no other writer has to do with it. Returns 0
@@ -231,6 +221,7 @@ static int after_refusal(struct xh_edit *e, const struct swap *w, unsigned *n, s
         xh_pause_ns(REFUSED_NS);
         return 0;
     }
+    xh_landing_forget(e);
     return xh_err_set(err, code, w->status,
                       "%.200s: %d at MOVE: the server has taken the new file, and does not put it in the old one's "
                       "place", xh_dav_shown(e->dav), w->status);
@@ -249,7 +240,7 @@ static int undo_later(struct xh_edit *e, const struct swap *w, int is_own, struc
 {
     const char *back = is_own ? w->from : w->aside, *rest = is_own ? w->aside : w->from;
     if (!undo(e, back))
-        return stranded(e, back, XH_E_NET, err);
+        return stranded(e, w, back, XH_E_NET, err);
     xh_dav_delete(e->dav, rest);
     return XH_REPLACE_LOST;
 }
@@ -320,6 +311,7 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
         from = w.aside;
         hidden = !shows || (i == 0 && is_same(&w.was, &e->missed));
     }
+    xh_landing_forget(e);
     return xh_edit_fail(e, err, XH_E_STATUS,
                         "others replace the file again and again. The newest of their versions lies at the server as "
                         "%.200s%.60s: rename it first", xh_dav_shown(e->dav), from);

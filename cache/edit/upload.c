@@ -29,6 +29,7 @@
 #include "watch/trace.h"
 #include "aside.h"
 #include "compose.h"
+#include "landing.h"
 #include "lock.h"
 #include "merge.h"
 #include "replace.h"
@@ -86,6 +87,9 @@ static int accept_old(struct xh_edit *e, const struct xh_dav_stat *now, struct x
     const struct xh_overlay *v = e->overlay;
     if (xh_dav_is_same(now->validator, v->base_version)) /* both "": there is no file, and there was none */
         return 0;
+    int own = now->there ? xh_landing_accept(e, now, err) : 0;
+    if (own)
+        return own < 0 ? own : 0;
     if (v->mode == XH_OVERLAY_EDIT && now->there)
         return xh_edit_rebase(e, now, err);
     if (!now->there)
@@ -312,7 +316,9 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
     }
     if (!mine)
         return LOST;
-    return rc == XH_E_STATUS ? rc : NOT_DONE; /* a refusal, though this writer has the lock */
+    if (rc == XH_E_STATUS) /* a refusal, though this writer has the lock */
+        xh_landing_forget(e);
+    return rc == XH_E_STATUS ? rc : NOT_DONE;
 }
 
 static void end_quick(struct attempt *a)
@@ -341,6 +347,7 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         e->missed = now;
         return again ? answers_old(e, err) : LOST;
     }
+    xh_landing_note(e, &a->lock, &a->old, &a->fresh);
     if (a->old.there) {
         end_quick(a);
         rc = xh_replace(e, a->lock.own, data, &a->old, &a->fresh, &a->shown, err);
@@ -466,6 +473,8 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
             rc = judge_end(e, &a, err);
         }
         *fresh = a.fresh;
+        if (rc == LOST)
+            xh_landing_forget(e);
         vain = rc == LOST && strcmp(was, a.old.validator) == 0 ? vain + 1 : 0;
         memcpy(was, a.old.validator, sizeof was);
         if (vain + 1 == UPLOADS_MOST)

@@ -133,7 +133,7 @@ void xh_overlay_forsake(struct xh_overlay *v)
  * others have written since. */
 static void remove_files(struct xh_overlay *v)
 {
-    static const char *const names[] = {"base", "record", "record.new", "alive.new", "alive"};
+    static const char *const names[] = {"base", "record", "record.new", "landing", "alive.new", "alive"};
     if (unlinkat(v->dir, "data", 0) == 0 && (v->synced || v->readable))
         fsync(v->dir);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -330,6 +330,21 @@ int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durab
     return 0;
 }
 
+int xh_overlay_note_landing(struct xh_overlay *v, const char *text)
+{
+    snprintf(v->landing, sizeof v->landing, "%s", text);
+    one_line(v->landing);
+    if (!*text)
+        return unlinkat(v->dir, "landing", 0) < 0 ? errno : 0;
+    int fd = xh_open_own(v->dir, "landing", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+    char line[sizeof v->landing + 1]; /* its end tells that it is whole */
+    int n = snprintf(line, sizeof line, "%s\n", v->landing);
+    int bad = fd < 0 || xh_write(fd, line, (size_t)n) ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return bad;
+}
+
 void xh_overlay_unsave(struct xh_overlay *v)
 {
     v->why[0] = '\0';
@@ -338,6 +353,8 @@ void xh_overlay_unsave(struct xh_overlay *v)
         unlinkat(v->dir, "record", 0); /* the old record is no longer true */
     if (v->synced)
         fsync(v->dir); /* nor is it when this machine fails now */
+    if (v->landing[0])
+        xh_overlay_note_landing(v, "");
 }
 
 static void take_text(char *out, size_t size, const char *text)
@@ -429,6 +446,16 @@ static int take_later(struct xh_overlay *v)
     return xh_extents_put(&v->have, v->base_limit, (uint64_t)st.st_size, 1);
 }
 
+/* Reads the line of |landing|, if it is whole. */
+static void load_landing(struct xh_overlay *v)
+{
+    int fd = openat(v->dir, "landing", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? xh_read_at(fd, v->landing, sizeof v->landing - 1, 0) : 0;
+    if (fd >= 0)
+        close(fd);
+    v->landing[n > 0 && v->landing[n - 1] == '\n' ? n - 1 : 0] = '\0';
+}
+
 static int ends_within(const struct xh_extents *s, uint64_t size)
 {
     return s->n == 0 || s->at[s->n - 1].end <= size;
@@ -496,6 +523,7 @@ static int open_one(int at, const char *top, const char *name, struct xh_overlay
         rc = xh_err_set(err, XH_E_ACCES, 0, "%s is another user's", v->path);
     else if ((rc = open_files(v, 0, err)) == 0) {
         load(v);
+        load_landing(v);
         *out = v;
         return 0;
     } else if (rc == XH_E_SYS && clear_rubble(v)) {

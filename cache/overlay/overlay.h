@@ -5,6 +5,7 @@
  *   base    metadata as it was read from the server, at its offsets; sparse. A merge compares with it
  *   record  text: URL, what named it, version, size, which bytes of data and base count, what became of the file, and
  *           the last error. It is written when the file is opened, flushed, closed or committed
+ *   landing one line: the last step of a commit that was about to be done, and the version that it makes
  *   alive   locked by the process that has the overlay open
  * An overlay knows neither HTTP nor HDF5. Threads: one at a time. Calls block on the local disk alone. */
 #ifndef XH_OVERLAY_H
@@ -63,6 +64,7 @@ struct xh_overlay {
     int synced;         /* the directory's own name is on the disk */
     int unsynced;       /* the error with which names could not be synced last; 0: they are on the disk */
     char why[600];      /* the last error, or "" */
+    char landing[960];  /* the line in |landing|, or "" */
     char left[200];     /* names of files that a commit left beside the file at the server, separated by blanks */
 };
 
@@ -95,6 +97,11 @@ int xh_overlay_truncate(struct xh_overlay *v, uint64_t size, struct xh_err *err)
  * bytes that a failing machine could lose. Where directories cannot be synced, it could lose the record's name, and
  * |unsynced| says why. Returns 0, XH_E_SYS or XH_E_NOSPACE; after a failure the former record stands. */
 int xh_overlay_save(struct xh_overlay *v, enum xh_overlay_state state, int durable, struct xh_err *err);
+
+/* Writes |text| into |landing|; "" removes it. It is for a process that is killed: a machine that fails may lose it,
+ * and nothing else with it, as a record that is written anew could be. Returns 0, or the error of the disk: then a
+ * later process knows nothing of it. */
+int xh_overlay_note_landing(struct xh_overlay *v, const char *text);
 
 /* Notes that there is nothing to recover any more. */
 void xh_overlay_unsave(struct xh_overlay *v);

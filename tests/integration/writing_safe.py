@@ -1003,6 +1003,9 @@ def check_moment(tap, p):
         def rule(_, method, path):
             if step(0)(method, path) and not moves:
                 moves.append(1)
+                lock = p.root / f"{name}.xhdf5-lock"
+                owner = (lock / "owner").read_text().split()[1].replace("n", "u")
+                (lock / "owner").rename(p.root / f"{name}.xhdf5-{owner}")
                 for word in "lock", "turn":    # as a writer does that finds them stale
                     shutil.rmtree(p.root / f"{name}.xhdf5-{word}")
                 p.good("f = h5py.File(url, 'r+'); f['a'][7] = 7; f.close()", p.server.url + "/" + name)
@@ -1143,6 +1146,116 @@ def check_uploads(tap, p):
             assert ended == 1 and puts <= 3 and "others" not in err, (ended, puts, err)
             assert p.local("print(h5py.File(url)['a'][0])", p.root / name) == "0.0\n" and p.beside(name) == []
             p.tool("retry", p.left()[0]["id"])
+
+
+def check_landing(tap, p):
+    """The new file is in its place, or is not, and its program does not hear of it."""
+    plugin()
+    make = "f = h5py.File(url, 'w'); f['a'] = np.zeros(9); f.close()"
+    change = "sys.stdin.readline(); f = h5py.File(url, 'r+'); f['a'][3] = 5; f['a'][4] = 6; f.close()"
+
+    def killed(name, lands):
+        """A program that changes the file is killed in the last step, or behind it."""
+        url, moved, dead = f"{p.gate.url}/{name}", [], []
+        p.good(make, f"{p.server.url}/{name}")
+
+        def rule(_, method, path):
+            first = method == "MOVE" and path == "/" + name    # nginx: one piece with the next
+            if method == "MOVE" and "-lock/data-" in path:
+                moved.append(path)
+            if dead or (first and not lands) or (moved and (not lands or method != "MOVE")):
+                dead or os.kill(one.pid, signal.SIGKILL)
+                dead.append(path)
+                return "cut"
+            return None
+        p.gate.arm(rule)
+        one = p.popen(change, url)
+        one.communicate("\n", timeout=60)
+        p.gate.arm(lambda *_: None)
+        assert one.returncode == -9 and dead
+        return p.left()[0]["id"]
+
+    def shown(name):
+        return p.local("print(h5py.File(url)['a'][3:8].tolist())", p.root / name).strip()
+
+    def other(name, code, stale=False):
+        """Another writer, who finds the lock and the turn stale, or gone, as if a third had found them so."""
+        for word in () if stale else ("lock", "turn"):
+            shutil.rmtree(p.root / f"{name}.xhdf5-{word}")
+        p.good(f"f = h5py.File(url, 'r+'); {code}; f.close()", f"{p.server.url}/{name}")
+    with tap.claim("landing: killed behind the last step, and others have written over that: retry does not undo it"):
+        left = killed("over.h5", True)
+        assert shown("over.h5") == "[5.0, 6.0, 0.0, 0.0, 0.0]"
+        other("over.h5", "f['a'][3] = 9")
+        assert "conflict" in p.tool("retry", left, status=3)
+        assert shown("over.h5") == "[9.0, 6.0, 0.0, 0.0, 0.0]" and len(p.left()) == 1
+        p.tool("drop", left)
+    with tap.claim("landing: the same where others have written beside it: retry finds it done"):
+        left = killed("beside.h5", True)
+        other("beside.h5", "f['a'][7] = 9")
+        p.tool("retry", left)
+        assert shown("beside.h5") == "[5.0, 6.0, 0.0, 0.0, 9.0]" and p.left() == []
+    with tap.claim("landing: killed before it, and another one takes the lock away and changes the file: retry knows "
+                   "that it is not done, and merges"):
+        left = killed("before.h5", False)
+        assert shown("before.h5") == "[0.0, 0.0, 0.0, 0.0, 0.0]"
+        other("before.h5", "f['a'][7] = 9", stale=True)
+        p.tool("retry", left)
+        assert shown("before.h5") == "[5.0, 6.0, 0.0, 0.0, 9.0]" and p.left() == []
+        assert p.beside("before.h5") == [], p.beside("before.h5")
+    if p.kind != "xrootd":
+        with tap.claim("landing: killed in the last step, in which another's version went aside unseen: retry puts "
+                       "that one back, and it is a conflict"):
+            name, steps = "aside.h5", []
+            p.local("f = h5py.File(url, 'w'); f['b'] = np.ones(200); f.close()", p.work / name)
+            p.good(make, f"{p.server.url}/{name}")
+
+            def rule(_, method, path):
+                if method == "MOVE" and path == "/" + name and not steps:
+                    steps.append(1)
+                    subprocess.run(["curl", "-sS", "--fail", "--cacert", p.server.cacert, "-T", p.work / name,
+                                    f"{p.server.url}/{name}"], check=True)
+                elif steps and method != "MOVE":
+                    len(steps) > 1 or os.kill(one.pid, signal.SIGKILL)
+                    steps.append(2)
+                    return "cut"
+                return None
+            p.gate.arm(rule)
+            one = p.popen(change, f"{p.gate.url}/{name}")
+            one.communicate("\n", timeout=60)
+            p.gate.arm(lambda *_: None)
+            assert one.returncode == -9 and shown(name) == "[5.0, 6.0, 0.0, 0.0, 0.0]"
+            for word in "lock", "turn":
+                shutil.rmtree(p.root / f"{name}.xhdf5-{word}")
+            left = p.left()[0]["id"]
+            assert "conflict" in p.tool("retry", left, status=3)
+            assert p.bytes(name) == p.hash(p.work / name) and p.beside(name) == [], p.beside(name)
+            p.tool("drop", left)
+    with tap.claim("landing: the network is gone behind the last step of a commit: what the program writes then is "
+                   "sent when it closes the file, and that is no conflict"):
+        for mode, url in (("r+", f"{p.gate.url}/beside.h5"), ("x", f"{p.gate.url}/fresh.h5")):
+            moved = []
+
+            def rule(_, method, path, moved=moved):
+                if method == "MOVE" and "-lock/data-" in path:
+                    moved.append(path)
+                return "cut" if moved and method != "MOVE" else None
+            one = p.popen(COMMIT + """
+f = h5py.File(url, mode); f.require_dataset("a", (9,), "f8"); f["n"] = 1
+print("go", flush=True); sys.stdin.readline()
+print(commit(f), flush=True); sys.stdin.readline()
+f["a"][8] = 8; f["m"] = 2
+f.close()""", url, mode, retries=0, stall_timeout_ms=500)
+            assert one.stdout.readline() == "go\n", one.stderr.read()
+            p.gate.arm(rule)
+            one.stdin.write("\n"), one.stdin.flush()
+            assert int(one.stdout.readline()) < 0 and moved
+            p.gate.arm(lambda *_: None)
+            _, err = one.communicate("\n", timeout=100)
+            name = url.rsplit("/", 1)[1]
+            assert one.returncode == 0 and p.left() == [], err
+            assert p.local("f = h5py.File(url); print(f['a'][8], f['n'][()], f['m'][()])", p.root / name) == "8.0 1 2\n"
+            assert p.beside(name) == [], p.beside(name)
 
 
 # --- one program, one file ------------------------------------------------------------------------
@@ -1635,7 +1748,7 @@ def main():
         p = Place(kind, stack)
         for check in (check_turns, check_filters, check_flush, check_disk, check_endless, check_names, check_blind,
                       check_way, check_cached, check_foreign, check_moment, check_stranded, check_uploads,
-                      check_head, check_again, check_young, check_made, check_made_once, check_child,
+                      check_landing, check_head, check_again, check_young, check_made, check_made_once, check_child,
                       check_parts, check_behind, check_lost, check_signals):
             if not words or any(w in check.__name__ for w in words):
                 check(tap, p)
