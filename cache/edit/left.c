@@ -83,7 +83,7 @@ static int open_version(struct xh_edit *e, struct xh_err *err)
     if (e->overlay->base_limit == 0)
         return 0;
     int rc = xh_cache_open_part(e->url, &e->opt, &e->account, &e->file, err);
-    if (rc == XH_E_NOENT && xh_replace_find(e) > 0)
+    if (rc == XH_E_NOENT && xh_replace_find(e, XH_IGNORED) > 0)
         rc = xh_cache_open_part(e->url, &e->opt, &e->account, &e->file, err);
     if (rc == XH_E_NOENT)
         return 0;

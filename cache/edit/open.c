@@ -32,7 +32,7 @@ static int open_below(struct xh_edit *e, const char *url, struct xh_dav_stat *st
 {
     for (int tries = 0;; tries++) {
         int rc = xh_cache_open_part(url, &e->opt, &e->account, &e->file, err);
-        if (rc == XH_E_NOENT && tries == 0 && !*e->refused && xh_replace_find(e) > 0)
+        if (rc == XH_E_NOENT && tries == 0 && !*e->refused && xh_replace_find(e, XH_IGNORED) > 0)
             continue;
         rc = rc ? rc : xh_cache_prove(e->file, err); /* now, as it can still be opened again */
         if (rc != XH_E_CHANGED) {

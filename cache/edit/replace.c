@@ -70,7 +70,7 @@ static int run_swap(struct xh_aside *s)
 {
     struct swap *w = s->ctx;
     int rc = xh_dav_exchange(s->e->quick, w->from, w->aside, &w->was, &w->now, &w->status);
-    w->placed = rc ? UNKNOWN : w->status / 100 == 2 ? PLACED : REFUSED;
+    w->placed = rc ? UNKNOWN : xh_dav_moves(w->status) ? PLACED : REFUSED;
     return rc;
 }
 
@@ -117,12 +117,15 @@ static int swap(struct xh_edit *e, struct swap *w, struct xh_err *err)
 
 /* ---- */
 
-/* Moves the file at |aside| back, if there is no file. Returns 1 when there is one now. */
+/* Moves the file at |aside| back, if there is no file. Returns 1 when there is one now: what a refusal says is looked
+ * at, as the caller may remove |aside| then. */
 static int put_back(struct xh_edit *e, const char *aside)
 {
     struct xh_err err;
+    struct xh_dav_stat now;
     int rc = xh_dav_move(e->dav, aside, "", 0, &err);
-    return rc == 0 || (rc == XH_E_STATUS && err.status == 412);
+    return rc == 0 || (rc == XH_E_STATUS && err.status == 412 &&
+                       xh_dav_stat(e->dav, "", &now, XH_IGNORED) == 0 && now.there);
 }
 
 /* Moves the file at |aside| back to the file's name if that is free, and removes it if not. Returns 1 when that is
@@ -161,36 +164,44 @@ void xh_replace_tidy(struct xh_edit *e, const char *name)
         put_back(e, name); /* another's: the last step came when the lock was lost */
 }
 
-int xh_replace_find(struct xh_edit *e)
+/* The error of a file that is at |aside| and should be at its name. Once it is renamed, what was written here can be
+ * sent: so |code| is not XH_E_CHANGED, which has a conflict's advice (keep.c). */
+static int lies_aside(const struct xh_edit *e, const char *aside, int code, struct xh_err *err)
+{
+    return xh_edit_fail(e, err, code,
+                        "the file lies at the server as %.200s%.60s, and could not be put back: rename it first",
+                        xh_dav_shown(e->dav), aside);
+}
+
+int xh_replace_find(struct xh_edit *e, struct xh_err *err)
 {
     char owner[256], name[64], data[64], file[sizeof XH_LOCK + sizeof data];
     struct xh_dav_stat st;
     size_t len = 0;
-    int rc = puts_aside(e) ? xh_dav_get(e->dav, XH_LOCK "owner", owner, sizeof owner - 1, &len, XH_IGNORED) : 0;
+    int rc = puts_aside(e) ? xh_dav_get(e->dav, XH_LOCK "owner", owner, sizeof owner - 1, &len, err) : 0;
     owner[len] = '\0';
     if (rc || !xh_turn_named(name, sizeof name, owner, 'w'))
         return rc && rc != XH_E_NOENT ? -1 : 0;
     xh_turn_data(data, sizeof data, owner + strlen(XH_OWNER_WORD));
     snprintf(file, sizeof file, XH_LOCK "%s", data);
     /* If the new file is not in the lock any more, it took the old one's place, and was removed there since. */
-    rc = xh_dav_stat(e->dav, file, &st, XH_IGNORED);
+    rc = xh_dav_stat(e->dav, file, &st, err);
     if (rc == 0 && st.there)
-        rc = xh_dav_stat(e->dav, name, &st, XH_IGNORED);
+        rc = xh_dav_stat(e->dav, name, &st, err);
     if (rc || !st.there)
         return rc ? -1 : 0;
     xh_trace(XH_T_VFD, "put-back", "url=%s from=%s", xh_dav_shown(e->dav), name);
-    return put_back(e, name) ? 1 : -1;
+    if (put_back(e, name))
+        return 1;
+    lies_aside(e, name, XH_E_STATUS, err);
+    return -1;
 }
 
-/* The error of a file that is at |aside| and should be at its name. Once it is renamed, what was written here can be
- * sent: so |code| is not XH_E_CHANGED, which has a conflict's advice (keep.c). */
 static int stranded(struct xh_edit *e, const struct swap *w, const char *aside, int code, struct xh_err *err)
 {
     if (w->placed != PLACED && !w->now.there)
         xh_landing_forget(e); /* the new file did not come there */
-    return xh_edit_fail(e, err, code,
-                        "the file lies at the server as %.200s%.60s, and could not be put back: rename it first",
-                        xh_dav_shown(e->dav), aside);
+    return lies_aside(e, aside, code, err);
 }
 
 /* The new file did not come to its name in the first swap. Puts back what was put aside. Returns XH_REPLACE_LOST, or a
@@ -266,7 +277,8 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
                               "%.400s. Whether the new version is there is not known", why.text);
         }
         int shows = is_same(&w.now, &top), is_expected = is_same(&w.was, &expected);
-        if (w.placed == UNKNOWN && shows)
+        /* a refusal need not be true either, if the new file is at its name and no longer in the lock */
+        if (shows && (w.placed == UNKNOWN || (i == 0 && w.placed == REFUSED && !is_in_lock(e, data))))
             w.placed = PLACED;
         if (i == 0 && w.placed != PLACED && !w.was.there) {
             if (!is_same(&w.now, old)) /* another writer has removed the file */
@@ -295,7 +307,8 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
             return undo_later(e, &w, is_expected, err);
         if (i == 0 && (is_expected || !w.was.there)) {
             *shown = w.now;
-            if (shows || is_same(&w.now, old)) /* old: an answer from a cache */
+            /* old: an answer from a cache, if that is not all that the server says wrongly */
+            if (shows || (is_same(&w.now, old) && !is_in_lock(e, data)))
                 return XH_REPLACE_DONE;
             /* another writer's file came right behind */
             return w.was.there ? undo_first(e, &w, is_expected, err) : XH_REPLACE_LOST;

@@ -28,7 +28,7 @@ void xh_replace_tidy(struct xh_edit *e, const char *name);
 /* Called when the file may not exist: if a server was stopped in the middle of a last step, puts back the file beside
  * it. The lock leads to it, so that is done before the lock is taken away from a dead owner. Where that step was done,
  * the file was removed since, and stays so. Returns 1 when it was put back, or another file is there; 0 when nothing
- * lies beside it; -1 when that is not known, or it could not be put back. Blocks. */
-int xh_replace_find(struct xh_edit *e);
+ * lies beside it; -1 with |err| set when that is not known, or it could not be put back. Blocks. */
+int xh_replace_find(struct xh_edit *e, struct xh_err *err);
 
 #endif

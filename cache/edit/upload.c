@@ -192,7 +192,7 @@ static int look_at_owner(struct xh_edit *e, struct attempt *a, const char *name,
 
 static int put_back_first(void *e)
 {
-    return xh_replace_find(e) >= 0;
+    return xh_replace_find(e, XH_IGNORED) >= 0;
 }
 
 /* Makes the directory for the new file. Where a file is replaced, waits until the server's time is later than that
@@ -278,7 +278,7 @@ static int check_new(struct xh_edit *e, struct attempt *a, struct xh_err *err)
     int mine = a->fresh.there ? 1 : xh_turn_is_mine(&a->lock, err);
     if (mine <= 0)
         return mine ? mine : LOST;
-    return xh_edit_fail(e, err, XH_E_PROTO, "the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
+    return xh_edit_fail(e, err, XH_E_STATUS, "the server has %" PRIu64 " bytes of the new file, %" PRIu64 " were sent",
                         a->fresh.there ? a->fresh.size : 0, e->overlay->size);
 }
 
@@ -347,6 +347,11 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         e->missed = now;
         return again ? answers_old(e, err) : LOST;
     }
+    if (xh_dav_is_elsewhere(e->dav) || (e->side && xh_dav_is_elsewhere(e->side)))
+        return xh_edit_fail(e, err, XH_E_INVAL,
+                            "the server has sent a question about it to another one, as the redirector of a cluster "
+                            "does: what is at its name is not known. Files are written at one server alone: open it by "
+                            "that server's URL");
     xh_landing_note(e, &a->lock, &a->old, &a->fresh);
     if (a->old.there) {
         end_quick(a);
@@ -354,8 +359,10 @@ static int replace(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         a->moved = a->looked = rc == XH_REPLACE_DONE;
         if (a->moved)
             xh_replace_name(a->aside, sizeof a->aside, a->lock.own, 'w');
-        if (rc == XH_REPLACE_HIDDEN)
+        if (rc == XH_REPLACE_HIDDEN) {
+            xh_landing_forget(e);
             return answers_old(e, err);
+        }
         if (rc != XH_REPLACE_NOT)
             return rc == XH_REPLACE_LOST ? LOST : rc;
     }
@@ -385,11 +392,9 @@ static int attempt(struct xh_edit *e, struct attempt *a, struct xh_err *err)
         a->old = e->found; /* if it has changed since, the check inside the lock finds that */
     } else {
         rc = xh_dav_stat(e->dav, "", &a->old, err);
-        int found = rc || a->old.there ? 0 : xh_replace_find(e);
+        int found = rc || a->old.there ? 0 : xh_replace_find(e, err);
         if (found < 0)
-            rc = xh_edit_fail(e, err, XH_E_STATUS,
-                              "there is no such file, and the server does not say whether it lies beside its name, or "
-                              "does not put it back");
+            rc = err->code;
         if (found > 0)
             rc = xh_dav_stat(e->dav, "", &a->old, err);
         rc = rc ? rc : accept_old(e, &a->old, err);

@@ -85,6 +85,7 @@ int xh_dav_put_text(struct xh_dav *d, const char *suffix, const char *text, stru
 /* Directories' names end in '/'. Without |overwrite| a server may refuse, or replace a file all the same (XRootD); a
  * directory that is not empty is replaced by none. */
 int xh_dav_move(struct xh_dav *d, const char *from, const char *to, int overwrite, struct xh_err *err);
+int xh_dav_moves(int status); /* 1 when a reply to MOVE with this status says that it was done */
 int xh_dav_mkcol(struct xh_dav *d, const char *suffix, struct xh_err *err);
 int xh_dav_delete(struct xh_dav *d, const char *suffix); /* one that is not there is deleted. Why not, nobody asks */
 

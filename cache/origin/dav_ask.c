@@ -428,7 +428,13 @@ static int adds_slash(const struct xh_url *from, const struct xh_url *to)
     return strncmp(to->text, from->text, n) == 0 && strcmp(to->text + n, "/") == 0;
 }
 
-/* Asks, follows redirects, and renews the token. 2xx: returns 0. */
+int xh_dav_moves(int status)
+{
+    return status / 100 == 2 && status != 202 && status != 207;
+}
+
+/* Asks, follows redirects, and renews the token. 2xx: returns 0; of a MOVE 202 (not yet) and 207 (a part failed, RFC
+ * 4918, 9.9.4) are refusals. */
 static int ask_once(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_err *err)
 {
     struct xh_url *to = NULL, *next = NULL;
@@ -447,7 +453,7 @@ static int ask_once(struct xh_dav *d, const struct xh_dav_asked *a, struct xh_er
             rc = xh_dav_web_page(d, a, to, err);
             break;
         }
-        if (status >= 200 && status < 300)
+        if (status >= 200 && status < 300 && (!a->destination || xh_dav_moves(status)))
             break;
         if ((status == 401 || status == 403) && !renewed && renew(d)) {
             renewed = 1;

@@ -12,6 +12,7 @@ on), a number (answer with that status, ask nobody), or
     "half"   pass on half of the body, then close both ends
     ("echo", N)  answer with status N, and what was sent as Authorization as the text
     "deaf"   pass it on, wait for the answer, and close the connection without giving it
+    ("instead", N)  pass it on, and give status N instead of the answer's
     ("slow", S)  pass on the body in S seconds
     ("later", N, S)  answer with status N, and "Retry-After: S"
     ("to", N, URL)  answer with status N and that Location
@@ -200,6 +201,10 @@ class Gate:
         if do == "deaf":
             entry[2] = 0
             return 0
+        if isinstance(do, tuple) and do[0] == "instead":
+            reply = re.sub(rb"^HTTP/1.1 \d+ [^\r]*", f"HTTP/1.1 {do[1]} Instead".encode(), reply)
+            if entry[2] == 204:    # which has no text
+                reply = reply.replace(b"\r\n\r\n", b"\r\nContent-Length: 0\r\n\r\n")
         if isinstance(do, tuple) and do[0] in ("endless", "headers"):
             self._without_end(mine, do[0], entry[2], do[2])
         mine.send(reply)
