@@ -8,6 +8,7 @@
 #include "watch/trace.h"
 #include "compose.h"
 #include "keep.h"
+#include "landing.h"
 #include "lock.h"
 #include "merge.h"
 #include "super.h"
@@ -79,10 +80,11 @@ static int send_all(struct xh_edit *e, struct xh_err *err)
     struct xh_dav_stat fresh;
     if (!e->piece && !(e->piece = malloc(XH_EDIT_PIECE)))
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for a commit");
-    int rc = v->mode == XH_OVERLAY_EDIT ? xh_upload_turn(e, &turn, err) : 0;
+    int done = xh_landing_is_done(e, &fresh);
+    int rc = v->mode == XH_OVERLAY_EDIT && !done ? xh_upload_turn(e, &turn, err) : 0;
     if (rc == 0)
         xh_cache_forget(e->url, &e->opt); /* also where the answer is lost, or this process, once the server has it */
-    rc = rc ? rc : xh_upload(e, &fresh, err);
+    rc = rc || done ? rc : xh_upload(e, &fresh, err);
     if (e->turn)
         xh_turn_leave(e->turn, 1);
     e->turn = NULL;

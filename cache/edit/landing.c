@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "merge.h"
 #include "watch/trace.h"
 
 struct note {
@@ -110,6 +111,15 @@ int xh_landing_settle(struct xh_edit *e, struct xh_err *err)
         weigh(e, &n);
     return rc || !now.there || !e->overlay->landing[0]
                ? rc : see_to_aside(e, &n, xh_dav_is_same(now.validator, n.fresh), &undone, err);
+}
+
+int xh_landing_is_done(struct xh_edit *e, struct xh_dav_stat *now)
+{
+    struct note n;
+    int undone = 0;
+    return parse(e->overlay, &n) && xh_dav_stat(e->dav, "", now, XH_IGNORED) == 0 &&
+           xh_dav_is_same(now->validator, n.fresh) && xh_edit_is_there(e, XH_IGNORED) > 0 &&
+           see_to_aside(e, &n, 1, &undone, XH_IGNORED) == 0 && !undone;
 }
 
 int xh_landing_accept(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_err *err)

@@ -19,6 +19,10 @@ void xh_landing_forget(struct xh_edit *e);
  * Blocks. */
 int xh_landing_settle(struct xh_edit *e, struct xh_err *err);
 
+/* Returns 1 when the step was done, and |now| is its version with all that is written here: nothing need be sent. What
+ * that version replaced is seen to as in xh_landing_settle. Blocks. */
+int xh_landing_is_done(struct xh_edit *e, struct xh_dav_stat *now);
+
 /* Judges the version |now|, which is not the one below. Returns 0: it has nothing to do with a step of this writer; 1:
  * it is this writer's own, and is below now; XH_E_CHANGED: it came behind this writer's own, as far as is known, so
  * that sending it again could undo others' changes; XH_E_CANCELLED: it was replaced meanwhile; or another code.

@@ -1256,6 +1256,29 @@ f.close()""", url, mode, retries=0, stall_timeout_ms=500)
             assert one.returncode == 0 and p.left() == [], err
             assert p.local("f = h5py.File(url); print(f['a'][8], f['n'][()], f['m'][()])", p.root / name) == "8.0 1 2\n"
             assert p.beside(name) == [], p.beside(name)
+    with tap.claim("landing: the same, and nothing is written then: closing the file finds it there, and sends none"):
+        moved, puts, name = [], [], "beside.h5"
+
+        def rule(_, method, path):
+            puts.extend([path] if method == "PUT" and "/data-" in path else [])
+            if method == "MOVE" and "-lock/data-" in path:
+                moved.append(path)
+            return "cut" if moved and method != "MOVE" and len(moved) < 2 else None
+        one = p.popen(COMMIT + """
+f = h5py.File(url, "r+"); f["k"] = 1
+print("go", flush=True); sys.stdin.readline()
+print(commit(f), flush=True); sys.stdin.readline()
+f.close()""", f"{p.gate.url}/{name}", retries=0, stall_timeout_ms=500)
+        assert one.stdout.readline() == "go\n", one.stderr.read()
+        p.gate.arm(rule)
+        one.stdin.write("\n"), one.stdin.flush()
+        assert int(one.stdout.readline()) < 0 and moved
+        moved.append("back")
+        _, err = one.communicate("\n", timeout=100)
+        p.gate.arm(lambda *_: None)
+        assert one.returncode == 0 and p.left() == [] and len(puts) == 1, (one.returncode, puts, err)
+        assert p.local("f = h5py.File(url); print(f['k'][()])", p.root / name) == "1\n"
+        assert [x for x in p.beside(name) if "lock" not in x and "turn" not in x] == [], p.beside(name)
 
 
 def check_odd(tap, p):
