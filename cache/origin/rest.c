@@ -36,6 +36,7 @@ int xh_rest_begin(struct xh_thread *t, struct xh_request *r)
     rest->thread = t;
     rest->exchange = x;
     rest->opens = r->opens;
+    rest->hedge = r->hedge; /* where its twin is over */
     rest->behind_ns = r->behind_ns;
     rest->queued_bytes = r->queued_bytes;
     rest->surplus = 1;

@@ -7,6 +7,7 @@
 
 #include "base/now.h"
 #include "origin/endpoint.h"
+#include "origin/rest.h"
 #include "watch/trace.h"
 
 #define MIB 1048576u
@@ -29,6 +30,10 @@ void xh_engine_wake(struct xh_thread *t) { (void)t; }
 struct xh_thread *xh_engine_self(void) { return NULL; }
 struct xh_url *xh_request_url(const struct xh_request *r) { (void)r; return &url; }
 void xh_request_enter(struct xh_request *r, enum xh_request_state state) { r->state = state; }
+void xh_engine_lock(void) {}
+void xh_engine_unlock(void) {}
+int xh_engine_runs(void) { return 1; }
+int xh_job_lacks(const struct xh_job *j, size_t from, size_t end) { return 1; }
 /* ---- the link: so much a connection, so much in all ------------------------------------- */
 
 static struct load {
@@ -61,6 +66,7 @@ static void fresh(void)
         threads[i].index = i;
         xh_ring_init(&threads[i].inbox);
         xh_ring_init(&threads[i].running);
+        xh_ring_init(&threads[i].finished);
     }
     origin.counters = &counters;
 }
@@ -1314,6 +1320,58 @@ Test(endpoint, few_requests_are_hedged_on_the_same_thread_and_counted, .init = f
     }
     cr_assert_eq(e->active, active);
     cr_assert_eq(e->peers.hedges, 0);
+}
+
+/* The transfer's request of |l|, in place of |l|'s own, is sent. */
+static struct xh_request *run_alone(struct load *l, struct xh_exchange *x)
+{
+    struct xh_request *r = &l->job.first_request;
+    progress(l, x, 100, 0);
+    *r = (struct xh_request){.job = &l->job, .end = 1, .exchange = x};
+    x->request = r;
+    x->asked_bytes = 1000;
+    x->turn = XH_PROXY_FREE;
+    xh_ring_init(&l->job.requests);
+    xh_ring_init(&l->job.in_finished);
+    xh_ring_put_last(&l->job.requests, &r->in_job);
+    cr_assert_eq(xh_endpoint_queue(r, XH_PLACE_LAST), 0);
+    e = xh_endpoint_find(url.server);
+    xh_endpoint_dispatch(e);
+    cr_assert_eq(r->state, XH_REQ_BOUND);
+    xh_ring_take(&r->link);
+    xh_ring_put_last(&r->thread->running, &r->link);
+    r->state = XH_REQ_RUNNING;
+    x->sent_ns = x->begun_ns = now;
+    return r;
+}
+
+Test(endpoint, what_is_left_over_of_a_reply_counts_where_its_request_did_until_it_is_over, .init = fresh)
+{
+    enum { GUESS = 1, PROMOTED = 2, TWIN_OVER = 4 };
+    struct xh_outcome out = {.net = XH_NET_OK};
+    for (int kind = 0; kind < 8; kind++) {
+        struct xh_exchange x;
+        struct load *l = make(kind & GUESS, 1000);
+        struct xh_request *r = run_alone(l, &x);
+        if (kind & GUESS && kind & PROMOTED) {
+            l->job.speculative = 0;
+            xh_endpoint_promote(r);
+        }
+        if (kind & TWIN_OVER)
+            r->hedge = (int)(e->peers.hedges = 1);
+        e->link.rtt_ns = 50.0 * MS;
+        cr_assert_eq(e->active_guesses, kind % 4 == GUESS);
+        cr_assert(xh_rest_begin(r->thread, r), "%d", kind);
+        cr_expect_eq(r->state, XH_REQ_OVER);
+        cr_expect_eq(e->active, 1);
+        cr_expect_eq(e->active_guesses, kind % 4 == GUESS);
+        cr_assert(xh_rest_over(&x, &out));
+        cr_expect(e->active == 0 && e->active_guesses == 0 && e->active_bytes == 0 && e->opening == 0, "%d", kind);
+        cr_expect_eq(e->peers.hedges, 0, "%d", kind);
+        l->used = 0;
+        for (unsigned i = 0; i < THREADS; i++)
+            xh_ring_init(&threads[i].finished);
+    }
 }
 
 Test(endpoint, sums_are_those_of_a_naive_count, .init = fresh, .timeout = 30)
