@@ -168,7 +168,7 @@ void xh_exchange_run_out(struct xh_exchange *x, uint64_t left, uint64_t until_ns
 
 /* Events of the wire; thread of |x|, no lock. See struct xh_wire_events. */
 uint64_t xh_exchange_deadline(const struct xh_exchange *x, enum xh_net *why);
-void xh_exchange_sent(struct xh_exchange *x, unsigned port);
+int xh_exchange_sent(struct xh_exchange *x, unsigned port);
 int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len);
 int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len);
 

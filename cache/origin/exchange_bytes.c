@@ -21,8 +21,10 @@
 /* In what begins as a web page HDF5's signature is looked for up to here: behind a user block of at most half of it. */
 #define DOUBT_BYTES      65536u
 
-void xh_exchange_sent(struct xh_exchange *x, unsigned port)
+int xh_exchange_sent(struct xh_exchange *x, unsigned port)
 {
+    if (x->take == XH_TAKE_REST) /* its connection was dead: nothing is asked anew for nobody, with no secret */
+        return -1;
     x->port = port;
     x->sent_ns = x->last_ns = x->pace_ns = xh_now_ns();
     if (x->turn == XH_PROXY_GO &&
@@ -30,6 +32,7 @@ void xh_exchange_sent(struct xh_exchange *x, unsigned port)
         xh_proxy_heard(x->proxy, x->url, x->turn, 200);
         x->turn = XH_PROXY_FREE;
     }
+    return 0;
 }
 
 int xh_exchange_is_proxys(const struct xh_exchange *x)
@@ -119,8 +122,8 @@ int xh_exchange_line(struct xh_exchange *x, const char *line, size_t len)
     if (!xh_reply_line(&x->reply, line, len, time(NULL)))
         return 0;
     x->pace_ns = x->last_ns;
-    if (x->take == XH_TAKE_REST)
-        return x->reply.status == 206 ? 0 : -1;
+    if (x->take == XH_TAKE_REST) /* no more than was asked for */
+        return x->reply.status == 206 && (!x->reply.length_given || x->reply.length <= x->data_left) ? 0 : -1;
     if (x->turn == XH_PROXY_GO && x->reply.status != 407) { /* the body may stand still for long */
         xh_proxy_heard(x->proxy, x->url, x->turn, 200);
         x->turn = XH_PROXY_FREE;

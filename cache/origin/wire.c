@@ -203,11 +203,13 @@ static int on_sent(void *ctx, const char *address, unsigned port)
         l->cut = XH_NET_NEAR;
         return -1;
     }
-    l->sent = 1;
     xh_crypto_leave();
-    l->wire->events->sent(l->x, port);
+    int rc = l->wire->events->sent(l->x, port);
     xh_crypto_hold();
-    return 0;
+    l->sent = rc == 0;
+    if (rc)
+        l->cut = XH_NET_CUT;
+    return rc;
 }
 
 static size_t on_header(char *p, size_t size, size_t n, void *ctx)

@@ -19,8 +19,9 @@ struct xh_exchange;
  * off; body also 1: nothing was taken, the bytes are to be offered again after xh_wire_resume, and no more are read
  * until then. over comes exactly once, last; the lane is another's from then on. */
 struct xh_wire_events {
-    /* Connected, from this |port|; the request goes out now. May come again on a fresh connection. */
-    void (*sent)(struct xh_exchange *x, unsigned port);
+    /* Connected, from this |port|; the request goes out now. May come again on a fresh connection. Returns 0, or -1: it
+     * is not to go out, and the exchange is cut off. libcurl before 7.80 sends it all the same. */
+    int (*sent)(struct xh_exchange *x, unsigned port);
     int (*line)(struct xh_exchange *x, const char *line, size_t len);
     int (*body)(struct xh_exchange *x, const uint8_t *data, size_t len);
     /* When to end |x|, by xh_now_ns, and with what. */

@@ -257,8 +257,11 @@ static void on_answer(void *ctx, uint64_t arg)
         on_written(q, 0);
 }
 
-static void send_request(struct xh_lane *l)
+/* Returns 0, or -1: it is not to be sent. */
+static int send_request(struct xh_lane *l)
 {
+    if (l->wire->events->sent(l->x, l->conn->port) != 0)
+        return -1;
     struct request *q = malloc(sizeof *q);
     if (!q)
         abort();
@@ -269,8 +272,8 @@ static void send_request(struct xh_lane *l)
     l->conn->requests++;
     sim_sums.requests++;
     sim_note(l->conn->port * 31u + (uint64_t)strlen(range));
-    l->wire->events->sent(l->x, l->conn->port);
     sim_at(sim_link_up(l->conn->server->link, 0) + l->conn->server->think_ns, on_answer, q, 0);
+    return 0;
 }
 
 static char *copy(const char *s)
@@ -392,8 +395,10 @@ static void go_on(struct xh_lane *l)
     }
     if (!c->ready)
         return;
-    if (!l->sent)
-        send_request(l);
+    if (!l->sent && send_request(l) != 0) {
+        finish(l, XH_NET_CUT, 0);
+        return;
+    }
     while (!l->paused) {
         int ended;
         uint64_t n = sim_conn_readable(c->tcp, &ended);

@@ -709,6 +709,36 @@ Test(verdict, only_a_proxys_own_407_refuses_the_login, .init = fresh, .fini = ov
     cr_expect(!strstr(v.err.text, "proxy"), "%s", v.err.text);
 }
 
+/* What is left over of a request for the first range, whose connection |lines| came over. Returns what became of it. */
+static int left_over(const char *lines)
+{
+    int rc = 0;
+    ask(1, first, "");
+    cr_assert_eq(xh_exchange_sent(&x, 1), 0);
+    cr_assert_eq(xh_exchange_left(&x), 1000);
+    xh_exchange_run_out(&x, 1000, now + SECOND);
+    for (; *lines && rc == 0; lines += strcspn(lines, "\n") + 1)
+        rc = xh_exchange_line(&x, lines, strcspn(lines, "\n") + 1);
+    return rc;
+}
+
+Test(verdict, what_nobody_wants_any_more_is_read_to_its_end_and_never_asked_for_anew, .init = fresh, .fini = over)
+{
+    static const uint8_t body[1000];
+    atomic_ullong arrived = 0;
+    cr_expect_eq(left_over("HTTP/1.1 100 Go on\n\nHTTP/1.1 206 Part\nContent-Length: 1000\n\n"), 0);
+    x.arrived = &arrived;
+    cr_expect_eq(xh_exchange_body(&x, body, sizeof body), 0);
+    cr_expect_eq(arrived, 1000);
+    cr_expect_eq(left_over("HTTP/1.1 206 Part\nTransfer-Encoding: chunked\n\n"), 0);
+    cr_expect_neq(left_over("HTTP/1.1 206 Part\nContent-Length: 1000000\n\n"), 0, "far more than was asked for");
+    cr_expect_neq(left_over("HTTP/1.1 200 All\nContent-Length: 1000\n\n"), 0);
+    cr_expect_neq(left_over("HTTP/1.1 302 There\nLocation: /y\n\n"), 0);
+    cr_expect_neq(left_over("HTTP/1.1 401 Who\nWWW-Authenticate: Basic\n\n"), 0);
+    left_over("");
+    cr_expect_neq(xh_exchange_sent(&x, 2), 0, "its connection was dead: libcurl would send it over another one");
+}
+
 Test(verdict, what_comes_with_the_files_etag_is_no_web_page, .init = fresh, .fini = over)
 {
     static const struct {
