@@ -74,10 +74,14 @@ size_t xh_likeness_expect(const struct xh_likeness *l, uint64_t size, struct xh_
 
 int xh_likeness_covers(const struct xh_range *r, size_t n, uint64_t off, uint64_t len)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t from = xh_max64(off, r[i].off), to = xh_min64(off + len, r[i].off + r[i].len);
-        sum += to > from ? to - from : 0;
+    /* Some may lie in one another: places that count from the beginning, and from the end. */
+    for (size_t i = 0; i < n && len; i++) {
+        if (off < r[i].off || off >= r[i].off + r[i].len)
+            continue;
+        uint64_t step = xh_min64(len, r[i].off + r[i].len - off);
+        off += step;
+        len -= step;
+        i = (size_t)-1; /* what lies next may stand before this one */
     }
-    return sum >= len;
+    return len == 0;
 }

@@ -74,6 +74,15 @@ Test(likeness, places_behind_packed_data_are_counted_from_the_end)
     cr_expect(!xh_likeness_covers(r, 2, 3 * PAGE, 2 * PAGE));
 }
 
+Test(likeness, places_that_lie_in_one_another_cover_no_more_than_the_longer_one)
+{
+    static const struct xh_range r[] = {{4 * PAGE, 2 * PAGE}, {4 * PAGE, PAGE}, {6 * PAGE, PAGE}, {3 * PAGE, PAGE}};
+    cr_expect(!xh_likeness_covers(r, 2, 4 * PAGE, 3 * PAGE));
+    cr_expect(xh_likeness_covers(r, 4, 3 * PAGE, 4 * PAGE), "in any order");
+    cr_expect(!xh_likeness_covers(r, 4, 3 * PAGE, 4 * PAGE + 1));
+    cr_expect(xh_likeness_covers(r, 4, 7 * PAGE, 0));
+}
+
 Test(likeness, nothing_is_expected_outside_the_file)
 {
     struct xh_likeness one = OF(MOST, {0, PAGE}, {50 * PAGE, 10 * PAGE}, {99 * PAGE, PAGE}), two = one;
