@@ -99,18 +99,25 @@ int xh_alike_begin(struct xh_file *f, uint64_t head)
         return 0;
     xh_trace(XH_T_PREDICT, "alike", "ranges=%zu bytes=%llu", a->n,
              (unsigned long long)xh_ranges_bytes(a->expected, a->n));
-    xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = a->expected, .n = a->n});
-    return 1;
+    a->n = xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = a->expected, .n = a->n});
+    return a->n > 0;
 }
 
 /* 1 when the last one of its row was read for nothing else than |s|, and what else was expected: what follows it there
- * is not read. */
-static int is_all(const struct xh_alike *a, const struct xh_seen *s)
+ * is not read. Not any more once this one was read otherwise, or what was expected is not there: its reader's order is
+ * to be learnt then, from all of its reads. */
+static int is_all(struct xh_alike *a, const struct xh_seen *s)
 {
-    for (size_t i = 0; i < s->n; i++)
-        if (a->before.more || !xh_likeness_covers(a->expected, a->n, s->ext[i].off, s->ext[i].len))
-            return 0;
-    return a->n > 0;
+    if (a->n == 0 || a->before.more || atomic_load_explicit(&a->parted, memory_order_relaxed))
+        return 0;
+    int all = 1, parted = s->alone;
+    for (size_t i = 0; i < s->n && all; i++) {
+        all = xh_likeness_covers(a->expected, a->n, s->ext[i].off, s->ext[i].len);
+        parted |= !all && s->ext[i].off + s->ext[i].len > a->head;
+    }
+    if (parted)
+        atomic_store_explicit(&a->parted, 1, memory_order_relaxed);
+    return all && !parted;
 }
 
 static int saw(struct xh_file *f, const struct xh_seen *s)

@@ -24,6 +24,7 @@ struct xh_alike {
     pthread_mutex_t lock; /* guards |own| and |reads| */
     unsigned reads;       /* that were taken down */
     _Atomic int full;     /* nothing more is taken down; relaxed */
+    _Atomic int parted;   /* it is not read as was expected, or that did not come; relaxed */
     uint64_t row;         /* constant once it is open; 0: it is of none */
     uint64_t head;        /* so many bytes came with the opening; constant likewise */
     uint64_t most;        /* bytes that are taken down; constant likewise */

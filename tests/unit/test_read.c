@@ -2516,14 +2516,19 @@ static struct xh_file *open_heard(const void *told, size_t len, int *rc)
 
 static char pair_dir[64];
 
-static void read_page(struct xh_file *f, uint64_t off)
+static void read_page_as(struct xh_file *f, uint64_t off, enum xh_kind kind)
 {
     uint8_t b[4096];
     struct xh_extent e = {off, sizeof b, b};
     struct xh_err err = {0};
-    cr_assert_eq(xh_cache_read(f, XH_KIND_META, &e, 1, &err), 0, "%s", err.text);
+    cr_assert_eq(xh_cache_read(f, kind, &e, 1, &err), 0, "%s", err.text);
     for (size_t i = 0; i < sizeof b; i++)
         cr_assert_eq(b[i], byte_at(off + i), "wrong byte at %zu", i);
+}
+
+static void read_page(struct xh_file *f, uint64_t off)
+{
+    read_page_as(f, off, XH_KIND_META);
 }
 
 /* A process that has it open too, in a shadow of the two's own: it says that it walks, reads WANTED when it is told to
@@ -2735,6 +2740,36 @@ Test(read, the_third_file_of_a_row_is_read_ahead_as_the_two_before_it_were, .tim
     row++;
     for (int i = 0; i < 3; i++)
         cr_expect_eq(read_of_row("shadow=off,readahead=off", 700, 300), 0);
+}
+
+/* Reads |n| pages of raw data of |f| one by one from |page| on. Returns how many requests that took. */
+static unsigned read_on(struct xh_file *f, uint64_t page, uint64_t n)
+{
+    unsigned before = engine.transfers;
+    for (uint64_t i = 0; i < n; i++)
+        read_page_as(f, (page + i) * XH_PAGE_BYTES, XH_KIND_RAW);
+    drain();
+    return engine.transfers - before;
+}
+
+/* Where what was expected does not come, the reader's order is learnt as in any other file. */
+Test(read, a_file_of_a_row_whose_pages_do_not_come_ahead_is_read_ahead_in_order, .timeout = 20)
+{
+    engine.far = 1;
+    for (int fails = 0; fails < 2; fails++) { /* or there is no room for all of them at once */
+        unsigned first = 0, last = 0;
+        row++;
+        for (int i = 0; i < 3; i++) {
+            engine.refuses = fails && i == 2 ? 1 : 0;
+            struct xh_file *f = open_test(fails ? "shadow=off" : "shadow=off,readahead_bytes=64K");
+            if (!fails)
+                read_on(f, 200, 20);
+            last = read_on(f, 300, 60);
+            first = i == 0 ? last : first;
+            xh_cache_close(f);
+        }
+        cr_expect_leq(last, first, "%d: %u requests, %u in the first file", fails, last, first);
+    }
 }
 
 Test(read, rows_are_told_apart_by_their_names_but_for_digits_and_the_ninth_takes_the_place_of_the_oldest, .timeout = 20)
