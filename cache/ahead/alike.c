@@ -100,7 +100,7 @@ int xh_alike_begin(struct xh_file *f, uint64_t head)
     xh_trace(XH_T_PREDICT, "alike", "ranges=%zu bytes=%llu", a->n,
              (unsigned long long)xh_ranges_bytes(a->expected, a->n));
     a->n = xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = a->expected, .n = a->n});
-    return a->n > 0;
+    return a->n > 0 && !a->before.full;
 }
 
 /* 1 when the last one of its row was read for nothing else than |s|, and what else was expected: what follows it there
@@ -128,6 +128,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     pthread_mutex_lock(&a->lock);
     int full = a->reads++ == READS_MOST;
     a->own.more |= full;
+    a->own.full |= full;
     for (size_t i = 0; i < s->n && !full; i++)
         if (s->ext[i].len && s->ext[i].off + s->ext[i].len > a->head &&
             xh_likeness_note(&a->own, s->ext[i].off, s->ext[i].len, a->most))

@@ -37,7 +37,7 @@ struct xh_alike {
 void xh_alike_init(struct xh_alike *a);
 
 /* |f| is open, and nothing of it is here but its first |head| bytes. Fetches what the last one of its row was read for.
- * Returns 1 when that was done: its reader needs nothing else until it misses something. */
+ * Returns 1 when that was done, and is about all: its reader needs nothing else until it misses something. */
 int xh_alike_begin(struct xh_file *f, uint64_t head);
 
 /* 1 when |f| was expected to be read as the last one of its row. */

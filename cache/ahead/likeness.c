@@ -18,7 +18,7 @@ int xh_likeness_note(struct xh_likeness *l, uint64_t off, uint64_t len, uint64_t
     if (from == to)
         return 0;
     if (l->n == XH_LIKENESS_PLACES || to - from > most - xh_min64(l->bytes, most)) {
-        l->more = 1;
+        l->more = l->full = 1;
         return 1;
     }
     struct xh_range *last = l->n ? &l->at[l->n - 1] : NULL;

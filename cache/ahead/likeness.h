@@ -15,6 +15,7 @@ struct xh_likeness {
     uint64_t bytes; /* of all places */
     unsigned n;
     int more;       /* something was read that is not among them */
+    int full;       /* so much that no more could be taken down */
     struct xh_range at[XH_LIKENESS_PLACES];          /* whole pages, none twice, in the order in which they were read */
     unsigned char from_end[XH_LIKENESS_PLACES];      /* 1: its place is counted from the file's end */
 };

@@ -669,6 +669,29 @@ static int look_into_depths(struct h5 *h, hid_t file, unsigned i)
     return rc;
 }
 
+/* Opens the datasets of all groups in |file|. */
+static int walk_depths(struct h5 *h, hid_t file)
+{
+    hid_t in = file;
+    int rc = 0;
+    for (unsigned k = 0; rc == 0 && k < h->w->depth; k++) {
+        hid_t group = H5Gopen2(in, "inner", H5P_DEFAULT);
+        rc = group < 0 ? -1 : 0;
+        for (unsigned d = 0; rc == 0 && d < SETS_IN_DEPTH; d++) {
+            char name[16];
+            snprintf(name, sizeof name, "d%02u", d);
+            hid_t set = H5Dopen2(group, name, H5P_DEFAULT);
+            rc = set < 0 || H5Dclose(set) < 0 ? -1 : 0;
+        }
+        if (k)
+            H5Gclose(in);
+        in = group;
+    }
+    if (in >= 0 && in != file)
+        H5Gclose(in);
+    return rc;
+}
+
 /* Each source in turn, beside |url|: open, its dataset's shape, what lies deep in it, close. */
 static int look_at_many(struct h5 *h, const char *url, hid_t fapl)
 {
@@ -684,7 +707,7 @@ static int look_at_many(struct h5 *h, const char *url, hid_t fapl)
         if (rc == 0 && dims[0] != source_rows(w))
             snprintf(h->out->wrong, sizeof h->out->wrong, "file %u has %llu rows", i, (unsigned long long)dims[0]);
         if (rc == 0 && w->depth)
-            rc = look_into_depths(h, file, i);
+            rc = w->walks ? walk_depths(h, file) : look_into_depths(h, file, i);
         if (space >= 0)
             H5Sclose(space);
         if (set >= 0)

@@ -30,6 +30,8 @@
 #define V2_SECOND "V2-second"
 #define PLAIN_MOST 16
 #define MANY_FILES 50u
+#define WALKED_FILES 12u
+#define WALKED_DEPTH 30u
 #define MANY_BYTES (158 * UINT64_C(8192)) /* whole rows */
 /* A file that the cache reads without HDF5, and a piece of it. */
 #define READ_FILE_BYTES UINT64_C(1000000000)
@@ -488,11 +490,12 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     }
     if (b->name[0] == 'M') {
         w->h5 = SIM_H5_MANY;
-        w->sources = MANY_FILES;
+        w->sources = b->name[1] == '3' ? WALKED_FILES : MANY_FILES;
         w->set_bytes = MANY_BYTES;
         w->read_bytes = SOURCE_READ_BYTES;
-        w->latest = b->name[1] != '2';
-        w->depth = b->name[1] == '2' ? 3 : 0;
+        w->latest = b->name[1] == '1';
+        w->depth = b->name[1] == '2' ? 3 : b->name[1] == '3' ? WALKED_DEPTH : 0;
+        w->walks = b->name[1] == '3';
         return;
     }
     int is_sets = strncmp(b->name + 2, "-sets", 5) == 0, in_turns = strncmp(b->name + 2, "-turns", 6) == 0;
@@ -887,6 +890,7 @@ static void usage(void)
            "    its own, which may get another rate; up to four times\n"
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
            "sim --workload M2 …   the same, and a number that lies deep in each is read\n"
+           "sim --workload M3 …   12 files, of each 600 datasets are opened, which lie up to 30 groups deep\n"
            "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"
            "    [--least R [--beside R]]   a virtual dataset over files, one after another and side by side, beside the\n"
            "    same data in one file; by that, where less than R is a failure\n"

@@ -35,6 +35,7 @@ Test(likeness, no_more_than_it_may_is_taken_down)
     struct xh_likeness l = {.size = 1000 * MOST}, many = l;
     cr_expect_eq(xh_likeness_note(&l, 0, MOST + 1, MOST), 0, "one that is too long says nothing of others");
     cr_expect(l.n == 0 && l.more);
+    cr_expect(!l.full);
     cr_expect_eq(xh_likeness_note(&l, 0, MOST - PAGE, MOST), 0);
     cr_expect_eq(xh_likeness_note(&l, MOST, 2 * PAGE, MOST), 1);
     cr_expect_eq(l.bytes, MOST - PAGE);
@@ -42,7 +43,7 @@ Test(likeness, no_more_than_it_may_is_taken_down)
         cr_assert_eq(xh_likeness_note(&many, 2 * i * PAGE, 1, 1000 * PAGE), 0);
     cr_expect(!many.more);
     cr_expect_eq(xh_likeness_note(&many, 2 * XH_LIKENESS_PLACES * PAGE, 1, 1000 * PAGE), 1);
-    cr_expect(many.n == XH_LIKENESS_PLACES && many.more);
+    cr_expect(many.n == XH_LIKENESS_PLACES && many.more && many.full);
 }
 
 Test(likeness, half_of_either_lies_in_the_other)
