@@ -47,6 +47,7 @@ int xh_rest_begin(struct xh_thread *t, struct xh_request *r)
     x->job = j;
     x->speculative = &j->speculative;
     xh_exchange_run_out(x, xh_exchange_left(x), xh_now_ns() + (uint64_t)xh_link_opening_ns(&r->endpoint->link));
+    xh_count(of->origin->counters, connections, r->opens); /* how many libcurl opened is told at the end, to nobody */
     xh_trace(XH_T_ORIGIN, "rest", "id=%p of=%p", (void *)rest, (void *)r);
     of->lost |= xh_job_lacks(of, r->first, r->end);
     r->exchange = NULL;

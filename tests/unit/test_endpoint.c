@@ -1361,7 +1361,9 @@ Test(endpoint, what_is_left_over_of_a_reply_counts_where_its_request_did_until_i
             r->hedge = (int)(e->peers.hedges = 1);
         e->link.rtt_ns = 50.0 * MS;
         cr_assert_eq(e->active_guesses, kind % 4 == GUESS);
+        cr_expect_eq(r->opens, 1);
         cr_assert(xh_rest_begin(r->thread, r), "%d", kind);
+        cr_expect_eq(counters.connections, (unsigned)kind + 1, "its file's account has the connection");
         cr_expect_eq(r->state, XH_REQ_OVER);
         cr_expect_eq(e->active, 1);
         cr_expect_eq(e->active_guesses, kind % 4 == GUESS);
