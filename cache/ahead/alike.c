@@ -131,7 +131,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     a->own.full |= full;
     for (size_t i = 0; i < s->n && !full; i++)
         if (s->ext[i].len && s->ext[i].off + s->ext[i].len > a->head &&
-            xh_likeness_note(&a->own, s->ext[i].off, s->ext[i].len, a->most))
+            xh_likeness_note(&a->own, s->ext[i].off, s->ext[i].len, s->kind == XH_KIND_RAW, a->most))
             full = 1;
     if (full)
         atomic_store_explicit(&a->full, 1, memory_order_relaxed);

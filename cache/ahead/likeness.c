@@ -1,7 +1,7 @@
 /* Whether files are read alike: see likeness.h. */
 #include "likeness.h"
 
-int xh_likeness_note(struct xh_likeness *l, uint64_t off, uint64_t len, uint64_t most)
+int xh_likeness_note(struct xh_likeness *l, uint64_t off, uint64_t len, int raw, uint64_t most)
 {
     uint64_t from = off / XH_PAGE_BYTES * XH_PAGE_BYTES, to = xh_page_up(off + len) * XH_PAGE_BYTES;
     if (to - from > most) {
@@ -22,10 +22,12 @@ int xh_likeness_note(struct xh_likeness *l, uint64_t off, uint64_t len, uint64_t
         return 1;
     }
     struct xh_range *last = l->n ? &l->at[l->n - 1] : NULL;
-    if (last && last->off + last->len == from)
+    if (last && last->off + last->len == from && l->raw[l->n - 1] == raw) {
         last->len += to - from;
-    else
+    } else {
+        l->raw[l->n] = (unsigned char)raw;
         l->at[l->n++] = (struct xh_range){from, to - from};
+    }
     l->bytes += to - from;
     return 0;
 }
@@ -66,7 +68,7 @@ size_t xh_likeness_expect(const struct xh_likeness *l, uint64_t size, struct xh_
         int64_t from = place_in(l, i, size, l->from_end[i]), to = from + (int64_t)l->at[i].len;
         from = from > 0 ? from : 0;
         to = to < (int64_t)size ? to : (int64_t)size;
-        if (to > from)
+        if (to > from && !(l->full && l->raw[i]))
             out[n++] = (struct xh_range){(uint64_t)from, (uint64_t)(to - from)};
     }
     return n;

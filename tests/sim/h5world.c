@@ -706,6 +706,9 @@ static int look_at_many(struct h5 *h, const char *url, hid_t fapl)
         rc = space < 0 || H5Sget_simple_extent_dims(space, dims, NULL) < 0 ? -1 : 0;
         if (rc == 0 && dims[0] != source_rows(w))
             snprintf(h->out->wrong, sizeof h->out->wrong, "file %u has %llu rows", i, (unsigned long long)dims[0]);
+        hsize_t rows = source_rows(w), most = w->read_bytes / SIM_SOURCE_ROW;
+        for (hsize_t at = 0; rc == 0 && w->reads_all && at < rows; at += most)
+            rc = read_rows(set, at, at + most < rows ? at + most : rows, SIM_SOURCE_ROW, h->buf);
         if (rc == 0 && w->depth)
             rc = w->walks ? walk_depths(h, file) : look_into_depths(h, file, i);
         if (space >= 0)

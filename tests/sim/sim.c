@@ -32,6 +32,9 @@
 #define MANY_FILES 50u
 #define WALKED_FILES 12u
 #define WALKED_DEPTH 30u
+#define WHOLE_FILES 8u
+#define WHOLE_BYTES (UINT64_C(4) << 20)
+#define WHOLE_PIECE 262144u
 #define MANY_BYTES (158 * UINT64_C(8192)) /* whole rows */
 /* A file that the cache reads without HDF5, and a piece of it. */
 #define READ_FILE_BYTES UINT64_C(1000000000)
@@ -496,6 +499,12 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->latest = b->name[1] == '1';
         w->depth = b->name[1] == '2' ? 3 : b->name[1] == '3' ? WALKED_DEPTH : 0;
         w->walks = b->name[1] == '3';
+        if (b->name[1] == '4') {
+            w->sources = WHOLE_FILES;
+            w->set_bytes = WHOLE_BYTES;
+            w->read_bytes = b->piece_bytes ? b->piece_bytes : WHOLE_PIECE;
+            w->reads_all = 1;
+        }
         return;
     }
     int is_sets = strncmp(b->name + 2, "-sets", 5) == 0, in_turns = strncmp(b->name + 2, "-turns", 6) == 0;
@@ -891,6 +900,7 @@ static void usage(void)
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
            "sim --workload M2 …   the same, and a number that lies deep in each is read\n"
            "sim --workload M3 …   12 files, of each 600 datasets are opened, which lie up to 30 groups deep\n"
+           "sim --workload M4 [--piece BYTES] …   8 files of 4 MB, all of each is read in pieces\n"
            "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"
            "    [--least R [--beside R]]   a virtual dataset over files, one after another and side by side, beside the\n"
            "    same data in one file; by that, where less than R is a failure\n"

@@ -10,7 +10,7 @@ static struct xh_likeness of(uint64_t size, const uint64_t (*reads)[2], size_t n
 {
     struct xh_likeness l = {.size = size};
     for (size_t i = 0; i < n; i++)
-        xh_likeness_note(&l, reads[i][0], reads[i][1], MOST);
+        xh_likeness_note(&l, reads[i][0], reads[i][1], 0, MOST);
     return l;
 }
 
@@ -33,16 +33,16 @@ Test(likeness, pages_are_taken_down_once_in_the_order_of_the_reads)
 Test(likeness, no_more_than_it_may_is_taken_down)
 {
     struct xh_likeness l = {.size = 1000 * MOST}, many = l;
-    cr_expect_eq(xh_likeness_note(&l, 0, MOST + 1, MOST), 0, "one that is too long says nothing of others");
+    cr_expect_eq(xh_likeness_note(&l, 0, MOST + 1, 0, MOST), 0, "one that is too long says nothing of others");
     cr_expect(l.n == 0 && l.more);
     cr_expect(!l.full);
-    cr_expect_eq(xh_likeness_note(&l, 0, MOST - PAGE, MOST), 0);
-    cr_expect_eq(xh_likeness_note(&l, MOST, 2 * PAGE, MOST), 1);
+    cr_expect_eq(xh_likeness_note(&l, 0, MOST - PAGE, 0, MOST), 0);
+    cr_expect_eq(xh_likeness_note(&l, MOST, 2 * PAGE, 0, MOST), 1);
     cr_expect_eq(l.bytes, MOST - PAGE);
     for (uint64_t i = 0; i < XH_LIKENESS_PLACES; i++)
-        cr_assert_eq(xh_likeness_note(&many, 2 * i * PAGE, 1, 1000 * PAGE), 0);
+        cr_assert_eq(xh_likeness_note(&many, 2 * i * PAGE, 1, 0, 1000 * PAGE), 0);
     cr_expect(!many.more);
-    cr_expect_eq(xh_likeness_note(&many, 2 * XH_LIKENESS_PLACES * PAGE, 1, 1000 * PAGE), 1);
+    cr_expect_eq(xh_likeness_note(&many, 2 * XH_LIKENESS_PLACES * PAGE, 1, 0, 1000 * PAGE), 1);
     cr_expect(many.n == XH_LIKENESS_PLACES && many.more && many.full);
 }
 
@@ -73,6 +73,18 @@ Test(likeness, places_behind_packed_data_are_counted_from_the_end)
     cr_expect(r[1].off == 97 * PAGE && r[1].len == 2 * PAGE);
     cr_expect(xh_likeness_covers(r, 2, 98 * PAGE, PAGE) && !xh_likeness_covers(r, 2, 98 * PAGE, PAGE + 1));
     cr_expect(!xh_likeness_covers(r, 2, 3 * PAGE, 2 * PAGE));
+}
+
+Test(likeness, raw_data_that_is_read_on_is_not_expected)
+{
+    struct xh_likeness l = {.size = 1000 * MOST};
+    struct xh_range r[XH_LIKENESS_PLACES];
+    xh_likeness_note(&l, 4 * PAGE, PAGE, 0, MOST);
+    xh_likeness_note(&l, 5 * PAGE, 90 * PAGE, 1, MOST);
+    cr_assert_eq(xh_likeness_expect(&l, l.size, r), 2, "beside metadata, but not of one piece with it");
+    cr_assert_eq(xh_likeness_note(&l, 95 * PAGE, 90 * PAGE, 1, MOST), 1);
+    cr_assert_eq(xh_likeness_expect(&l, l.size, r), 1);
+    cr_expect(r[0].off == 4 * PAGE && r[0].len == PAGE);
 }
 
 Test(likeness, places_that_lie_in_one_another_cover_no_more_than_the_longer_one)
