@@ -8,7 +8,7 @@ import math
 import statistics
 
 FACTORS = {"rtt": (1, 10, 50, 160), "rate": (0, 1000, 100), "windows": ("stock", "tuned"),
-           "congestion": ("bbr", "reno"),
+           "congestion": ("bbr", "reno", "cubic"),
            "loss": (0, 0.01, 0.1), "cap": (0, 25), "server": ("nginx", "xrootd")}
 Cell = collections.namedtuple("Cell", FACTORS)
 CELLS = 30
@@ -57,7 +57,7 @@ def expected_rate(cell):
     one, rtt = math.inf, cell.rtt / 1e3
     if cell.windows == "stock":
         one = STOCK_BYTES / rtt
-    if cell.congestion == "reno" and cell.loss:
+    if cell.congestion != "bbr" and cell.loss:
         one = min(one, 1448 * 1.22 / rtt / math.sqrt(cell.loss / 100))
     if cell.cap:
         one = min(one, cell.cap * 1e6)

@@ -811,19 +811,25 @@ static int in_order(const void *a, const void *b)
 static int run_matrix(struct bench *b, unsigned every)
 {
     static const double rtts[] = {1, 10, 50, 160}, rates[] = {0, 1000, 100}, losses[] = {0, 0.0001, 0.001}, caps[] = {0, 25};
+    static const struct {
+        enum sim_control control;
+        const char *name;
+    } controls[] = {{SIM_BBR, "bbr"}, {SIM_RENO, "reno"}, {SIM_CUBIC, "cubic"}};
     static double ratio[1024];
     size_t n = 0;
     unsigned cells = 0;
     int bad = 0;
     printf("%4s %5s %6s %6s %5s %4s %7s | %9s %9s %3s | ratio | connections requests seconds\n", "ms", "Mbit", "window", "contr.",
            "loss%", "cap", "server", "MB/s", "best", "by");
-    for (unsigned i = 0; i < 4 * 3 * 2 * 2 * 3 * 2 * 2; i++) {
+    for (unsigned i = 0; i < 4 * 3 * 2 * 3 * 3 * 2 * 2; i++) {
         struct measured m;
         unsigned k = i;
         b->dialect = k % 2 ? SIM_XROOTD : SIM_NGINX, k /= 2;
         b->cap_mb = caps[k % 2], k /= 2;
         b->loss = losses[k % 3], k /= 3;
-        b->control = k % 2 ? SIM_RENO : SIM_BBR, k /= 2;
+        b->control = controls[k % 3].control;
+        const char *control = controls[k % 3].name;
+        k /= 3;
         b->stock = k % 2 == 0, k /= 2;
         b->rate_mbit = rates[k % 3], k /= 3;
         b->rtt_ms = rtts[k];
@@ -835,8 +841,7 @@ static int run_matrix(struct bench *b, unsigned every)
         bad += rc != 0;
         ratio[n] = m.best > 0 ? m.rate / m.best : 0;
         printf("%4g %5g %6s %6s %5g %4g %7s | %9.1f %9.1f %3u | %5.2f |%s\n", b->rtt_ms, b->rate_mbit, b->stock ? "stock" : "tuned",
-               b->control == SIM_RENO ? "reno" : "bbr", b->loss * 100, b->cap_mb, b->dialect == SIM_XROOTD ? "xrootd" : "nginx",
-               m.rate, m.best, m.best_n, ratio[n], m.more);
+               control, b->loss * 100, b->cap_mb, b->dialect == SIM_XROOTD ? "xrootd" : "nginx", m.rate, m.best, m.best_n, ratio[n], m.more);
         fflush(stdout);
         n++;
     }
