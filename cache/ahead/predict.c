@@ -225,6 +225,7 @@ size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_ran
     if (p->kind == XH_RUN_NONE && p->past.shortest > r.len) { /* it goes on most likely, as the others did */
         p->kind = XH_RUN_UP;
         p->step = r.len;
+        p->ahead = r.off + r.len; /* not where a read farther up ended, with which none went on */
     }
     int within = holds(whole, p->first);
     uint64_t least = within ? whole.off : 0;

@@ -382,6 +382,18 @@ Test(turns, a_run_that_goes_on_for_longer_than_those_before_earns_what_it_may_lo
     free(m.at);
 }
 
+Test(turns, a_run_behind_a_long_single_read_farther_up_is_asked_for_with_its_first_read)
+{
+    struct model m = {.in_turns = 1};
+    uint64_t asked;
+    for (uint64_t k = 0; k < 3; k++)
+        sample(&m, (1 + k * k) * 100 * MIB, 8, MIB, &asked);
+    reads(&m, (struct xh_range){8000 * MIB, 8 * MIB}, 128 * MIB, 9000 * MIB);
+    sample(&m, 2000 * MIB, 8, MIB, &asked);
+    cr_expect_eq(asked, 7 * MIB, "%llu", (unsigned long long)asked);
+    free(m.at);
+}
+
 Test(turns, runs_to_which_the_reader_comes_back_bound_no_other)
 {
     struct model m = {.in_turns = 1};
