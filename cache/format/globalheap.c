@@ -23,7 +23,7 @@
 #define DESCRIPTORS_MOST 65536u
 #define NONE_MOST 4096u /* elements without a value before the first one that has one: most data of zeros is none */
 #define NAMED_MOST 4096u  /* collections of one read: 256 MiB of the usual ones */
-#define HELD_MOST 16384u  /* collections that are remembered; then all are forgotten. 1.4 MB */
+#define HELD_MOST 16384u  /* collections that are remembered; then all are forgotten. 2 MB */
 /* A block of descriptors is as long as the collection that its reader waits for: it takes as long to come. A read of
  * as many is no pick. */
 #define BLOCK_BYTES 65536u
@@ -116,6 +116,8 @@ static void begin(struct xh_globalheap *g, struct collection *c, uint64_t end)
         g->in_order = passed == 0;
         g->from_first = g->at == 0 ? g->in_order : g->from_first;
         g->at = c->place + 1;
+        while (g->at < g->n && g->named[g->at]->is_read) /* else each read of what is read again would pass them all */
+            g->at++;
     }
     g->lacks_rest = c->asked == 0 && !c->is_read;
     settle(g, c, end - c->off);
