@@ -87,7 +87,6 @@ static void begin(struct xh_file *f, uint64_t head_len)
 {
     struct xh_opened o;
     xh_whole_facts(f, &o);
-    f->spare_bytes = xh_policy_spare_bytes(o.rtt_ms);
     int small = xh_policy_is_whole(&o);
     if (f->no_parts)
         fetch_from(f, head_len);
@@ -240,6 +239,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
     head.len = head.len < f->size ? head.len : f->size; /* told ones may be anything */
     f->fleeting = info.fleeting;
     f->unsettled = info.unsettled;
+    f->spare_bytes = xh_policy_spare_bytes((double)info.rtt_ns / 1e6); /* also of a file that was opened before */
     f->validator = strdup(info.validator);
     xh_unverified_take(f, &head);
     if (!f->validator)

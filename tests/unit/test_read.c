@@ -1287,6 +1287,20 @@ Test(read, the_stream_of_a_slow_link_runs_ahead_by_seconds, .timeout = 50)
     cr_assert_eq(run_ahead(1000000000), most);
 }
 
+Test(read, what_may_be_fetched_in_vain_of_a_file_that_was_opened_before_is_as_much)
+{
+    uint64_t spare[2];
+    for (int i = 0; i < 2; i++) {
+        engine.confirms = i;
+        struct xh_file *f = open_run_file("shadow=off");
+        spare[i] = f->spare_bytes;
+        xh_cache_close(f);
+    }
+    engine.confirms = 0;
+    cr_expect(spare[0] > 0 && spare[1] == spare[0], "%llu, %llu", (unsigned long long)spare[0],
+              (unsigned long long)spare[1]);
+}
+
 /* Neighbours share a page, which the one had and the other has again. */
 Test(read, small_pieces_in_order_are_not_what_is_read_again, .timeout = 50)
 {
