@@ -217,7 +217,7 @@ static struct node *add(struct xh_metaindex *m, const struct xh_meta_place *p, i
     *n = (struct node){.off = p->off, .detail = p->detail, .next = *link, .len = p->len, .era = (uint16_t)(m->era - 1),
                        .kind = (uint8_t)p->kind, .state = WAITING, .link = p->link};
     n->header = from && from->kind != XH_META_HEADER ? from->header : from;
-    n->depth = n->header && n->header->depth < UINT8_MAX ? (n->header->depth + 1) & UINT8_MAX : 0;
+    n->depth = n->header ? (uint8_t)(n->header->depth + (n->header->depth < UINT8_MAX)) : 0;
     HASH_ADD(hh, m->known, off, sizeof n->off, n);
     if (!xh_in_table(n)) {
         free(n);
