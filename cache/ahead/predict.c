@@ -194,7 +194,7 @@ int xh_predict_is_met(const struct xh_predict_seq *p, struct xh_range r)
 void xh_predict_join(struct xh_predict_seq *p, const struct xh_cover *c, struct xh_range r)
 {
     *p = (struct xh_predict_seq){.kind = XH_RUN_UP, .last = {c->to - r.len, r.len}, .step = r.len, .first = c->from,
-                                  .bytes = c->bytes - r.len, .ahead = c->to, .holes = c->holes};
+                                 .bytes = c->bytes - r.len, .ahead = c->to, .holes = c->holes};
     xh_holes_push(&p->holes, r);
 }
 
