@@ -178,7 +178,8 @@ static uint64_t bound(const struct xh_turns *s, uint64_t at, uint64_t end)
 }
 
 /* What the runs besides the first had read, before one of |len| bytes. One that came to the end of what there was shows
- * no length; steps have none. A single read, however long, counts as one. */
+ * no length; steps have none. A single read, however long, counts as one. Where one was read by far longer reads, a new
+ * one need not be like it: a label between samples goes on nowhere. */
 static struct xh_predict_past past_of(const struct xh_turns *s, uint64_t len)
 {
     struct xh_predict_past past = {.shortest = UINT64_MAX, .doubt = s->doubt};
@@ -196,7 +197,7 @@ static struct xh_predict_past past_of(const struct xh_turns *s, uint64_t len)
         if (p->kind == XH_RUN_STRIDE)
             continue;
         ended++;
-        past.shortest = xh_min64(past.shortest, p->bytes);
+        past.shortest = p->last.len / ALIKE_TIMES <= len ? xh_min64(past.shortest, p->bytes) : 0;
         past.longest = p->bytes > p->last.len ? xh_max64(past.longest, p->bytes) : past.longest;
     }
     past.all += in_turns;

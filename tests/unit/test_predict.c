@@ -394,6 +394,19 @@ Test(turns, a_run_behind_a_long_single_read_farther_up_is_asked_for_with_its_fir
     free(m.at);
 }
 
+Test(turns, one_small_read_after_large_samples_brings_nothing)
+{
+    struct model m = {.in_turns = 1};
+    uint64_t asked;
+    for (uint64_t k = 0; k < 16; k++) {
+        sample(&m, (k + 1) * 97 % 80 * 100 * MIB, 50, MIB, &asked);
+        if (k % 4 == 3)
+            sample(&m, 8000 * MIB + 3000 * k * k, 1, 8, &asked);
+        cr_expect(k % 4 != 3 || asked == 0, "%llu", (unsigned long long)asked);
+    }
+    free(m.at);
+}
+
 Test(turns, runs_to_which_the_reader_comes_back_bound_no_other)
 {
     struct model m = {.in_turns = 1};
