@@ -219,12 +219,12 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
     return s->stopped ? H5_ITER_STOP : H5_ITER_CONT;
 }
 
-/* Fills |found|. A file that is written may get other chunks, so nothing is kept of it. */
+/* Fills |found|. The file is only read, so its chunks stay what they are. */
 static void find_chunks(struct set *s)
 {
     H5O_info2_t info;
     struct xh_chunkmap_of of = {.rank = s->rank};
-    int kept = !xh_remote_is_written(s->remote) && s->h5->H5Oget_info3(s->id, &info, H5O_INFO_BASIC) >= 0;
+    int kept = s->h5->H5Oget_info3(s->id, &info, H5O_INFO_BASIC) >= 0;
     if (kept) {
         of.token = info.token;
         memcpy(of.dims, s->dims, (size_t)s->rank * sizeof *of.dims);
@@ -392,7 +392,8 @@ herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id)
     int rank = h5->H5Sget_simple_extent_ndims(own);
     s.space = file_space_id == H5S_ALL ? own : file_space_id;
     s.rank = h5->H5Sget_simple_extent_dims(s.space, s.dims, NULL);
-    if (remote && s.rank == rank && h5->H5Sget_select_npoints(s.space) > 0)
+    /* A file that is written is fetched as it is read; and when HDF5 lists chunks, it writes those that it has changed. */
+    if (remote && !xh_remote_is_written(remote) && s.rank == rank && h5->H5Sget_select_npoints(s.space) > 0)
         add_selection(&s);
     if (s.out.n)
         xh_remote_prefetch(remote, s.out.at, s.out.n);

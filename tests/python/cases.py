@@ -195,7 +195,7 @@ def picked_chunks():
             for _ in range(400):
                 def one(n):
                     some = np.flatnonzero(rng.random(n) < 0.2)
-                    return [some, some.tolist(), some.astype("u2"), rng.random(n) < 0.3, int(rng.integers(n)),
+                    return [some, some.tolist(), some.astype("i1"), rng.random(n) < 0.3, int(rng.integers(n)),
                             slice(None), slice(-5, -1), slice(int(rng.integers(n)), None, int(rng.integers(1, 9)))
                             ][rng.integers(8)]
                 args = tuple(map(one, shape))
@@ -213,6 +213,11 @@ def picked_chunks():
                          (0,) * 9):
                 assert chunks_of(shape, chunk, args) is None or np.size(args) == 2, args
     assert found > 500, found
+    assert chunks_of((1000,), (300,), np.array([5, -1], "i1")).tolist() == [[0], [3]]
+    assert chunks_of((0, 5), (2, 2), np.ones((0, 5), bool)) is None
+    start, mask = time.process_time(), np.ones((4000, 4000), bool)
+    assert len(chunks_of(mask.shape, (100, 100), mask)) == 1600
+    assert time.process_time() - start < 5     # 0.03; by a list of what is picked, 40
     assert len(chunks_of((1 << 40, 8), (1, 8), [5, 1 << 39])) == 2
     assert chunks_of((1 << 40, 8), (1, 8), (slice(None), [1])) is None    # too many
 
@@ -398,6 +403,22 @@ def bytes_file():
         raises(ValueError, ["no position"], f.seek, -1)
         raises(TypeError, ["float"], f.seek, 1.5)
     raises(ValueError, ["null byte"], xhdf5.open, URL + "\0.h5", **OPTIONS)
+
+
+def picked_of_written():
+    """A file that is written has nothing announced: HDF5 would write its chunks for that, again and again."""
+    import numpy as np
+    import xhdf5
+    url, rng = f"{os.environ['WRITE']}/{os.getpid()}-picks.h5", np.random.default_rng(3)
+    with xhdf5.open(url, "w", writable=True, **OPTIONS) as f:
+        d = f.create_dataset("d", data=rng.integers(0, 99, 20000), chunks=(1000,), compression="gzip")
+        f.flush()
+        before = xhdf5.stats(f)["bytes_written"]
+        for i in range(50):
+            d[i] = i
+            assert d[[i, 1500]][0] == i
+            xhdf5.prefetch(d, i)
+        assert xhdf5.stats(f)["bytes_written"] == before
 
 
 EXPECTING = """
