@@ -392,7 +392,7 @@ herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id)
     int rank = h5->H5Sget_simple_extent_ndims(own);
     s.space = file_space_id == H5S_ALL ? own : file_space_id;
     s.rank = h5->H5Sget_simple_extent_dims(s.space, s.dims, NULL);
-    /* A file that is written is fetched as it is read; and when HDF5 lists chunks, it writes those that it has changed. */
+    /* A file that is written is fetched as it is read; and HDF5 would write its changed chunks to list them. */
     if (remote && !xh_remote_is_written(remote) && s.rank == rank && h5->H5Sget_select_npoints(s.space) > 0)
         add_selection(&s);
     if (s.out.n)

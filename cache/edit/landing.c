@@ -68,9 +68,18 @@ static void weigh(struct xh_edit *e, const struct note *n)
         xh_dav_delete(e->dav, undone);
 }
 
-/* The step was done; |is_on_top|: nobody has replaced its file since. Removes the old version, if it lies aside. If
- * another one lies there, and can be put back, that is done: then |*undone| is 1. Returns 0 or a negative code. */
-static int see_to_aside(struct xh_edit *e, const struct note *n, int is_on_top, int *undone, struct xh_err *err)
+int xh_landing_is_undone(struct xh_edit *e)
+{
+    struct note n;
+    if (parse(e->overlay, &n))
+        weigh(e, &n);
+    return !e->overlay->landing[0];
+}
+
+/* The step was done; |now| is at the file's name. Removes the old version, if it lies aside. If another one lies there,
+ * and nobody has replaced the step's file since, puts it back: then |*undone| is 1. Returns 0 or a negative code. */
+static int see_to_aside(struct xh_edit *e, const struct note *n, const struct xh_dav_stat *now, int *undone,
+                        struct xh_err *err)
 {
     char aside[64], own[64];
     struct xh_dav_stat st;
@@ -80,16 +89,17 @@ static int see_to_aside(struct xh_edit *e, const struct note *n, int is_on_top, 
     if (rc || !st.there)
         return rc;
     if (xh_dav_is_same(st.validator, n->old)) {
-        xh_dav_delete(e->dav, aside);
+        if (now->there)
+            xh_dav_delete(e->dav, aside);
         return 0;
     }
-    if (!is_on_top)
+    if (now->there && !xh_dav_is_same(now->validator, n->fresh))
         return xh_edit_fail(e, err, XH_E_CHANGED,
                             "a commit has replaced a version of somebody else that it had not seen, and was replaced "
                             "since. That version lies at the server as %.200s%s: this is a conflict",
                             xh_dav_shown(e->dav), aside);
-    /* Killed between the two, this is known still: the next retry finds no file there, and puts |aside| back */
-    rc = xh_dav_move(e->dav, "", own, 0, err);
+    /* Killed between the two, this is known still: the next retry finds no file there */
+    rc = now->there ? xh_dav_move(e->dav, "", own, 0, err) : 0;
     rc = rc ? rc : xh_dav_move(e->dav, aside, "", 0, err);
     if (rc)
         return rc;
@@ -109,8 +119,7 @@ int xh_landing_settle(struct xh_edit *e, struct xh_err *err)
     int rc = xh_dav_stat(e->dav, "", &now, err);
     if (rc == 0 && !xh_dav_is_same(now.validator, n.fresh))
         weigh(e, &n);
-    return rc || !now.there || !e->overlay->landing[0]
-               ? rc : see_to_aside(e, &n, xh_dav_is_same(now.validator, n.fresh), &undone, err);
+    return rc || !e->overlay->landing[0] ? rc : see_to_aside(e, &n, &now, &undone, err);
 }
 
 int xh_landing_is_done(struct xh_edit *e, struct xh_dav_stat *now)
@@ -119,7 +128,7 @@ int xh_landing_is_done(struct xh_edit *e, struct xh_dav_stat *now)
     int undone = 0;
     return parse(e->overlay, &n) && xh_dav_stat(e->dav, "", now, XH_IGNORED) == 0 &&
            xh_dav_is_same(now->validator, n.fresh) && xh_edit_is_there(e, XH_IGNORED) > 0 &&
-           see_to_aside(e, &n, 1, &undone, XH_IGNORED) == 0 && !undone;
+           see_to_aside(e, &n, now, &undone, XH_IGNORED) == 0 && !undone;
 }
 
 int xh_landing_accept(struct xh_edit *e, const struct xh_dav_stat *now, struct xh_err *err)
@@ -139,7 +148,7 @@ int xh_landing_accept(struct xh_edit *e, const struct xh_dav_stat *now, struct x
         return xh_edit_fail(e, err, XH_E_CHANGED,
                             "what was written was at the server already, as far as is known, and somebody else has "
                             "changed the file since: this is a conflict");
-    rc = see_to_aside(e, &n, 1, &undone, err);
+    rc = see_to_aside(e, &n, now, &undone, err);
     xh_cache_close(e->file);
     e->file = NULL;
     if (rc == 0 && v->base_limit && !undone)

@@ -13,6 +13,10 @@ void xh_landing_note(struct xh_edit *e, const struct xh_turn *t, const struct xh
 /* The step was not done, and never will be. */
 void xh_landing_forget(struct xh_edit *e);
 
+/* For a step without an answer, where another file is at the name. Returns 1 when it is known not to have been done,
+ * and is forgotten: that file may be merged with. 0: it may have been done, and others have come behind it. Blocks. */
+int xh_landing_is_undone(struct xh_edit *e);
+
 /* For what another process has left. Forgets the step where the new file still is where it was before, or somebody who
  * took the lock away has found it there. Where it was done and another's version went aside in it, which nobody has
  * seen, puts that one back. Returns 0, or a negative code; XH_E_CHANGED: that version cannot be put back any more.

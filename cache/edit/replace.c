@@ -204,6 +204,12 @@ static int stranded(struct xh_edit *e, const struct swap *w, const char *aside, 
     return lies_aside(e, aside, code, err);
 }
 
+/* The error of a step without an answer. The lock stays, by which the old file is found. */
+static int not_known(struct xh_err *err, int code, int status, const char *why)
+{
+    return xh_err_set(err, code, status, "%.400s. Whether the new version is there is not known", why);
+}
+
 /* The new file did not come to its name in the first swap. Puts back what was put aside. Returns XH_REPLACE_LOST, or a
  * negative code. */
 static int undo_first(struct xh_edit *e, const struct swap *w, int is_old, struct xh_err *err)
@@ -211,6 +217,10 @@ static int undo_first(struct xh_edit *e, const struct swap *w, int is_old, struc
     struct xh_err why;
     if (!w->was.there)
         return XH_REPLACE_LOST;
+    if (w->placed == UNKNOWN && is_old && w->now.there && !xh_landing_is_undone(e)) {
+        undo(e, w->aside);
+        return not_known(err, XH_E_NET, 0, "the server did not answer, and somebody else has written the file since");
+    }
     if (w->placed == REFUSED || is_old)
         return undo(e, w->aside) ? XH_REPLACE_LOST : stranded(e, w, w->aside, XH_E_NET, err);
     /* Another's version is not removed for a file that may be this writer's own, hidden by a cache; and nothing is sent
@@ -271,10 +281,9 @@ int xh_replace(struct xh_edit *e, const char *own, const char *data, const struc
     for (int i = 0; i < EXCHANGES_MOST; i++) {
         struct swap w = {.from = from, .aside = from == name[0] ? name[1] : name[0], .here = &expected};
         int rc = swap(e, &w, err);
-        if (rc) { /* as without a network, whatever the refusal: the lock stays, by which the old file is found */
+        if (rc) { /* as without a network, whatever the refusal */
             struct xh_err why = *err;
-            return xh_err_set(err, rc == XH_E_TIMEOUT ? rc : XH_E_NET, why.status,
-                              "%.400s. Whether the new version is there is not known", why.text);
+            return not_known(err, rc == XH_E_TIMEOUT ? rc : XH_E_NET, why.status, why.text);
         }
         int shows = is_same(&w.now, &top), is_expected = is_same(&w.was, &expected);
         /* a refusal need not be true either, if the new file is at its name and no longer in the lock */

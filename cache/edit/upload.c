@@ -314,8 +314,8 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
         xh_err_set(err, mine, why.status, "%.400s. Whether the new version is there is not known", why.text);
         return mine;
     }
-    if (!mine)
-        return LOST;
+    if (!mine) /* without an answer it may have been done, and others have come behind it: the next attempt looks */
+        return is_network(rc) && !xh_landing_is_undone(e) ? rc : LOST;
     if (rc == XH_E_STATUS) /* a refusal, though this writer has the lock */
         xh_landing_forget(e);
     return rc == XH_E_STATUS ? rc : NOT_DONE;
@@ -441,14 +441,6 @@ static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *
                         "somebody else replaced the file in the moment in which it was committed: this is a conflict");
 }
 
-/* Returns 1 when the new file of an attempt whose last step had no answer is in its place. */
-static int is_done(struct xh_edit *e, const struct attempt *a)
-{
-    struct xh_dav_stat now;
-    return a->fresh.there && xh_dav_stat(e->dav, "", &now, XH_IGNORED) == 0 && now.there &&
-           xh_dav_is_same(now.validator, a->fresh.validator) && xh_edit_is_there(e, XH_IGNORED) > 0;
-}
-
 int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
 {
     unsigned broken_off = 0, vain = 0;
@@ -465,7 +457,7 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
             leave_for_later(e->overlay, a.aside);
             a.aside[0] = '\0';
         }
-        if (is_network(rc) && rc != XH_E_TIMEOUT && is_done(e, &a)) {
+        if (is_network(rc) && rc != XH_E_TIMEOUT && xh_landing_is_done(e, &a.fresh)) {
             rc = 0;
             a.moved = 1;
         }

@@ -19,20 +19,20 @@ import warm_python  # noqa: E402
 warm_python.use_unmapped()    # no libhdf5 is loaded before h5py or xhdf5 is
 
 CASES = ("imported_first", "imported_last", "options", "configured", "errors", "prefetch", "expecting", "warming",
-         "picked_chunks", "announced_picks", "picked_of_written", "bytes_file", "stats", "commit", "discard", "enabled", "enabled_local",
-         "enabled_low", "threads",
+         "picked_chunks", "announced_picks", "picked_of_written", "bytes_file", "stats", "commit", "discard", "enabled",
+         "enabled_local", "enabled_low", "threads",
          "piped", "forked_amid", "loader_fork_open", "loader_fork_lazy", "pool_spawn", "without_h5py", "unfit_hdf5",
          "wrong_path", "another_copy", "plugin_paths", "enabled_late", "other_options")
 TOKENS = ("errors",)      # what needs a server that takes tokens: errors.py has the others
 INSTALLED = ("command",)  # what a build directory has not
 COMPILES = ("unfit_hdf5",)  # what takes a compiler
 # what depends on the h5py
-BRIEF = ("imported_first", "options", "configured", "prefetch", "announced_picks", "picked_of_written", "expecting", "warming",
-         "bytes_file", "commit", "discard", "loader_fork_open", "wrong_path", "another_copy", "plugin_paths",
+BRIEF = ("imported_first", "options", "configured", "prefetch", "announced_picks", "picked_of_written", "expecting",
+         "warming", "bytes_file", "commit", "discard", "loader_fork_open", "wrong_path", "another_copy", "plugin_paths",
          "enabled_local", "enabled_low")
 # what depends on the server
-SERVED = ("imported_first", "prefetch", "announced_picks", "picked_of_written", "expecting", "warming", "bytes_file", "commit", "discard",
-          "loader_fork_open")
+SERVED = ("imported_first", "prefetch", "announced_picks", "picked_of_written", "expecting", "warming", "bytes_file",
+          "commit", "discard", "loader_fork_open")
 # HDF5 2.2, and an h5f that is not linked with it
 FORKY = ("imported_first", "enabled_local", "enabled_low", "stats", "wrong_path")
 
