@@ -314,8 +314,11 @@ static int what_became(struct xh_edit *e, struct attempt *a, int rc, struct xh_e
         xh_err_set(err, mine, why.status, "%.400s. Whether the new version is there is not known", why.text);
         return mine;
     }
-    if (!mine) /* without an answer it may have been done, and others have come behind it: the next attempt looks */
-        return is_network(rc) && !xh_landing_is_undone(e) ? rc : LOST;
+    if (!mine && xh_landing_is_undone(e))
+        return LOST;
+    if (!mine) /* nor is a refusal an answer, of a request that was sent twice: the next attempt looks */
+        return xh_edit_fail(e, err, XH_E_NET, "the lock was lost in the last step of a commit. Whether the new version "
+                            "was there is not known");
     if (rc == XH_E_STATUS) /* a refusal, though this writer has the lock */
         xh_landing_forget(e);
     return rc == XH_E_STATUS ? rc : NOT_DONE;
