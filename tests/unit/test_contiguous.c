@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "format/contiguous.h"
+#include "slurp.h"
 
 #define DATASETS 6
 #define MIB (1ull << 20)
@@ -76,13 +77,7 @@ static struct file *make(H5F_libver_t low, hsize_t user_block)
     H5Fclose(file);
     H5Pclose(fcpl);
     H5Pclose(fapl);
-    FILE *in = fopen(path, "rb");
-    fseek(in, 0, SEEK_END);
-    f->size = (uint64_t)ftell(in);
-    rewind(in);
-    f->bytes = malloc(f->size);
-    cr_assert_eq(fread(f->bytes, 1, f->size, in), f->size);
-    fclose(in);
+    f->bytes = slurp(path, 0, &f->size);
     unlink(path);
     return f;
 }

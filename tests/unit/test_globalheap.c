@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "format/globalheap.h"
+#include "slurp.h"
 
 #define STRINGS 60000u
 #define SPARE_BYTES 300000u
@@ -58,13 +59,7 @@ static struct file *make(hsize_t user_block)
     H5Sclose(space);
     H5Tclose(type);
     H5Pclose(fcpl);
-    FILE *in = fopen(path, "rb");
-    fseek(in, 0, SEEK_END);
-    f->size = (uint64_t)ftell(in);
-    rewind(in);
-    f->bytes = malloc(f->size);
-    cr_assert_eq(fread(f->bytes, 1, f->size, in), f->size);
-    fclose(in);
+    f->bytes = slurp(path, 0, &f->size);
     unlink(path);
     cr_assert(xh_meta_superblock(f->bytes + user_block, 96, user_block, f->size, &f->format, ignore, NULL));
     return f;

@@ -12,6 +12,7 @@
 #include "format/messages.h"
 #include "format/metaindex.h"
 #include "format/metaparse.h"
+#include "slurp.h"
 
 #define PLACES_MAX 200000
 
@@ -73,17 +74,10 @@ static herr_t note_object(hid_t top, const char *name, const H5O_info2_t *info, 
     return 0;
 }
 
-static struct file *slurp(const char *path)
+static struct file *file_at(const char *path)
 {
     struct file *f = calloc(1, sizeof *f);
-    FILE *in = fopen(path, "rb");
-    cr_assert_not_null(in);
-    fseek(in, 0, SEEK_END);
-    f->size = (uint64_t)ftell(in);
-    rewind(in);
-    f->bytes = malloc(f->size + 1);
-    cr_assert_eq(fread(f->bytes, 1, f->size, in), f->size);
-    fclose(in);
+    f->bytes = slurp(path, 1, &f->size);
     return f;
 }
 
@@ -97,7 +91,7 @@ static void file_free(struct file *f)
 static struct file *take(const char *path)
 {
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    struct file *f = slurp(path);
+    struct file *f = file_at(path);
     cr_assert_geq(H5Ovisit3(file, H5_INDEX_NAME, H5_ITER_INC, note_object, f, H5O_INFO_BASIC), 0);
     H5Fclose(file);
     unlink(path);
@@ -819,7 +813,7 @@ static int try_file(const char *path, const struct stat *st, int type, struct FT
     (void)ftw;
     if (type != FTW_F || st->st_size == 0 || st->st_size > 1 << 20 || !strstr(path, ".h5"))
         return 0;
-    struct file *f = slurp(path);
+    struct file *f = file_at(path);
     survive(f);
     damage(f, 50);
     survive(f);

@@ -366,12 +366,19 @@ Test(turns, what_is_read_in_places_of_one_length_is_asked_for_up_to_that_length)
     }
 }
 
+/* Three places of eight reads of 1 MiB each. */
+static void three_slabs(struct model *m)
+{
+    uint64_t asked;
+    for (uint64_t k = 0; k < 3; k++)
+        sample(m, (1 + k * k) * 100 * MIB, 8, MIB, &asked);
+}
+
 Test(turns, a_run_that_goes_on_for_longer_than_those_before_earns_what_it_may_look_ahead)
 {
     struct model m = {.in_turns = 1};
     uint64_t asked;
-    for (uint64_t k = 0; k < 3; k++)
-        sample(&m, (1 + k * k) * 100 * MIB, 8, MIB, &asked);
+    three_slabs(&m);
     sample(&m, 2000 * MIB, 8, MIB, &asked);
     for (uint64_t i = 8; i < 30; i++) {
         uint64_t read = (i + 1) * MIB;
@@ -386,8 +393,7 @@ Test(turns, a_run_behind_a_long_single_read_farther_up_is_asked_for_with_its_fir
 {
     struct model m = {.in_turns = 1};
     uint64_t asked;
-    for (uint64_t k = 0; k < 3; k++)
-        sample(&m, (1 + k * k) * 100 * MIB, 8, MIB, &asked);
+    three_slabs(&m);
     reads(&m, (struct xh_range){8000 * MIB, 8 * MIB}, 128 * MIB, 9000 * MIB);
     sample(&m, 2000 * MIB, 8, MIB, &asked);
     cr_expect_eq(asked, 7 * MIB, "%llu", (unsigned long long)asked);
