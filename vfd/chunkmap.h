@@ -36,7 +36,7 @@ struct xh_chunkmap {
     struct xh_chunk_list list; /* sorted by xh_chunkmap_done */
 };
 
-/* Makes |old| (NULL: a new one) an empty map of |of|. Returns NULL when out of memory; |old| is freed then. */
+/* Makes |old| (NULL: a new one) an empty map of |of|. Returns NULL when out of memory, which |old| rules out. */
 struct xh_chunkmap *xh_chunkmap_begin(struct xh_chunkmap *old, const struct xh_chunkmap_of *of);
 
 /* Adds what HDF5 has listed. */

@@ -115,8 +115,8 @@ struct xh_exchange {
     unsigned stale_parts;  /* parts that the twin had brought before */
     uint64_t body_bytes;
     uint64_t sent_ns, first_ns, last_ns; /* 0: not yet */
-    uint64_t tail_ns;      /* since when nothing more that is wanted can come; 0: it can */
-    uint64_t tail_until_ns; /* by when its connection must be free then */
+    uint64_t tail_until_ns; /* nothing more that is wanted can come, and its connection is to be free by then; 0: it
+                             * can */
     uint64_t tail_bytes;   /* body bytes by then */
     uint64_t quiet_ns;     /* longest time between two of those, or between bytes */
     uint64_t pace_ns;      /* when XH_PACE_BYTES of body were full last, or the headers; at first when it was sent */

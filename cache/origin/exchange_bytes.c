@@ -69,7 +69,7 @@ uint64_t xh_exchange_deadline(const struct xh_exchange *x, enum xh_net *why)
         return UINT64_MAX;
     if (x->last_ns == 0)
         return x->begun_ns + x->connect_most_ns;
-    if (x->tail_ns) {
+    if (x->tail_until_ns) {
         *why = XH_NET_CUT;
         return x->tail_until_ns;
     }
@@ -98,7 +98,6 @@ void xh_exchange_run_out(struct xh_exchange *x, uint64_t left, uint64_t until_ns
     x->finds = 0;
     x->take = XH_TAKE_REST;
     x->data_left = left + IGNORED_BODY_MAX; /* headers of parts, and gaps between them */
-    x->tail_ns = xh_now_ns();
     x->tail_until_ns = until_ns;
 }
 
@@ -297,8 +296,7 @@ static int goes_on(struct xh_exchange *x)
         return xh_exchange_fault(x, x->asked > 1 ? XH_FAULT_MULTI : XH_FAULT_PROTO,
                                  "%" PRIu64 " bytes that nobody asked for", unwanted);
     }
-    if (!x->tail_ns) {
-        x->tail_ns = x->last_ns;
+    if (!x->tail_until_ns) {
         x->tail_until_ns = x->last_ns + XH_TAIL_NS;
         x->tail_bytes = x->body_bytes;
     }
@@ -326,7 +324,7 @@ int xh_exchange_body(struct xh_exchange *x, const uint8_t *data, size_t len)
         return drop(x, len);
     struct xh_transfer *t = x->transfer;
     int rc = 0;
-    if (t && t->full && x->take != XH_TAKE_NOTHING && !x->tail_ns && t->full(t)) {
+    if (t && t->full && x->take != XH_TAKE_NOTHING && !x->tail_until_ns && t->full(t)) {
         atomic_store_explicit(&x->stands_ns, xh_now_ns(), memory_order_relaxed);
         xh_trace(XH_T_ORIGIN, "stands", "id=%p bytes=%" PRIu64, (void *)x->request, x->body_bytes);
         return 1;

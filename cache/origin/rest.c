@@ -22,8 +22,8 @@ int xh_rest_begin(struct xh_thread *t, struct xh_request *r)
 {
     struct xh_exchange *x = r->exchange;
     struct xh_job *of = r->job;
-    if (!x || !xh_engine_runs() || !is_plain(r) ||
-        !xh_control_may_run_out(&r->endpoint->link, xh_exchange_left(x)))
+    uint64_t left = x && xh_engine_runs() && is_plain(r) ? xh_exchange_left(x) : UINT64_MAX;
+    if (!xh_control_may_run_out(&r->endpoint->link, left))
         return 0;
     struct xh_job *j = calloc(1, sizeof *j);
     if (!j)
@@ -46,7 +46,7 @@ int xh_rest_begin(struct xh_thread *t, struct xh_request *r)
     x->request = rest;
     x->job = j;
     x->speculative = &j->speculative;
-    xh_exchange_run_out(x, xh_exchange_left(x), xh_now_ns() + (uint64_t)xh_link_opening_ns(&r->endpoint->link));
+    xh_exchange_run_out(x, left, xh_now_ns() + (uint64_t)xh_link_opening_ns(&r->endpoint->link));
     xh_count(of->origin->counters, connections, r->opens); /* how many libcurl opened is told at the end, to nobody */
     xh_trace(XH_T_ORIGIN, "rest", "id=%p of=%p", (void *)rest, (void *)r);
     of->lost |= xh_job_lacks(of, r->first, r->end);

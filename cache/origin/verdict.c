@@ -765,7 +765,7 @@ static enum xh_next judge_ranges(const struct xh_attempt *a, struct xh_verdict *
         learn_limits(a, v);
         return a->all_came ? XH_NEXT_DONE : XH_NEXT_AGAIN;
     }
-    if (a->out->net != XH_NET_OK && !x->tail_ns)
+    if (a->out->net != XH_NET_OK && !x->tail_until_ns)
         return judge_net(a, v);
     /* The reply was whole, in what was wanted of it, and brought less than was asked. */
     if (x->asked > 1 && x->take == XH_TAKE_RANGE)
@@ -785,7 +785,7 @@ static enum xh_next judge_ranges(const struct xh_attempt *a, struct xh_verdict *
 static enum xh_next judge_probe(const struct xh_attempt *a, struct xh_verdict *v)
 {
     const struct xh_exchange *x = a->x;
-    if (a->out->net != XH_NET_OK && !x->tail_ns)
+    if (a->out->net != XH_NET_OK && !x->tail_until_ns)
         return judge_net(a, v);
     if (x->ask == XH_ASK_STAT)
         return XH_NEXT_DONE;

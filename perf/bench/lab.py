@@ -169,7 +169,7 @@ class Lab:
         also as one that sends no more than so many MB/s on a connection. |files|: what the kind s3 has to have."""
         self.build, self.root, self.kinds, self.say, self.twins = pathlib.Path(build), root, kinds, say, twins
         self.servers, self.skipped, self.clients, self.caps, self.capped = {}, {}, clients, [c for c in caps if c], {}
-        self.files = files
+        self.files, self.home = files, None
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -233,7 +233,7 @@ class Lab:
 
     def wan(self, *words, variables=None):
         # From where this began: what the machine's root may set, it may set there alone.
-        home = ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.home}", "--"] if hasattr(self, "home") else []
+        home = ["nsenter", f"--net=/proc/{os.getpid()}/fd/{self.home}", "--"] if self.home else []
         done = subprocess.run([*home, str(TOP / "perf" / "wan"), *words], capture_output=True, text=True,
                               env=os.environ | (variables or {}))
         if done.returncode:
