@@ -22,7 +22,9 @@ int xh_rest_begin(struct xh_thread *t, struct xh_request *r)
 {
     struct xh_exchange *x = r->exchange;
     struct xh_job *of = r->job;
-    uint64_t left = x && xh_engine_runs() && is_plain(r) ? xh_exchange_left(x) : UINT64_MAX;
+    if (!x || !xh_engine_runs() || !is_plain(r))
+        return 0;
+    uint64_t left = xh_exchange_left(x);
     if (!xh_control_may_run_out(&r->endpoint->link, left))
         return 0;
     struct xh_job *j = calloc(1, sizeof *j);
