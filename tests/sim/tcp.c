@@ -819,13 +819,24 @@ struct sim_conn *sim_conn_new(struct sim_link *l, const struct sim_conn_events *
     return c;
 }
 
+/* It stood idle: half of the window is left of each time-out. As Linux's tcp_cwnd_restart. */
+static void restart(struct sim_conn *c)
+{
+    uint64_t timeout = RTO_LEAST + c->srtt_ns, idle = sim_now() - c->heard_ns;
+    double least = c->window < FIRST_WINDOW ? c->window : FIRST_WINDOW;
+    if (idle > timeout && c->threshold < c->window * 3 / 4)
+        c->threshold = c->window * 3 / 4;
+    for (; idle > timeout && c->window > least; idle -= timeout)
+        c->window /= 2;
+    c->window = c->window > least ? c->window : least;
+}
+
 void sim_conn_write(struct sim_conn *c, uint64_t bytes, int ends)
 {
     if (c->closed)
         return;
-    if (c->link->control != SIM_BBR && c->next == c->end && c->flying_bytes == 0 && sim_now() - c->heard_ns > RTO_LEAST + c->srtt_ns &&
-        c->window > FIRST_WINDOW)
-        c->window = FIRST_WINDOW; /* it stood idle; the threshold stays */
+    if (c->link->control != SIM_BBR && c->next == c->end && c->flying_bytes == 0)
+        restart(c);
     if (c->next == c->end && (double)c->flying_bytes < c->window)
         c->limited_to = c->delivered + c->flying_bytes ? c->delivered + c->flying_bytes : 1;
     if (c->link->connection_rate > 0) {
