@@ -155,13 +155,14 @@ int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns)
     unsigned trips = XH_LINK_OPENING_TRIPS;
     for (uint64_t came = 0, flight = (uint64_t)XH_LINK_FIRST_BYTES; came < bytes; came += flight, flight *= 2)
         trips++;
-    return rate > 0 && (double)bytes / (double)rate * 1e9 > trips * rtt_ns;
+    return rate > 0 && (double)bytes / (double)rate * 1e9 > 2 * trips * rtt_ns;
 }
 
-uint64_t xh_policy_gives(uint64_t lacks, uint64_t trip_bytes)
+uint64_t xh_policy_gives(const struct xh_giving *g)
 {
-    uint64_t gives = lacks > trip_bytes ? (lacks - trip_bytes) / 2 : 0;
-    return gives >= trip_bytes ? gives : 0;
+    double rate = (double)g->rate, taker = (double)g->taker_rate, trip = rate * g->rtt_ns / 1e9;
+    double gives = taker > 0 ? ((double)g->lacks - trip) / (1 + rate / taker) : 0;
+    return gives >= trip ? (uint64_t)gives : 0;
 }
 
 /* ---- how far ahead */

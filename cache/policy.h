@@ -127,14 +127,21 @@ int xh_policy_leads(const struct xh_leading *l);
  * |ahead| fills a fast link; or they skip so much that nearly all of the stream would be in vain. */
 int xh_policy_leaves(uint64_t step, uint64_t len, uint64_t ahead);
 
-/* Returns 1 when |bytes|, which come at |rate| bytes per second (0: not known), come sooner by a new connection at
- * |rtt_ns|: it is opened, asked, and in slow start. */
+/* Returns 1 when |bytes|, which come at |rate| bytes per second (0: not known), come in half of the time by a new
+ * connection at |rtt_ns|: it is opened, asked, and in slow start, in which it may well lose packets and be as slow. */
 int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns);
 
-/* Returns how much of the |lacks| bytes that a load has not brought yet another one takes over, which is as fast, and
- * begins after a round trip, in which each brings |trip_bytes| (0: not known): so that both end together. 0 where that
- * is less than a round trip's: what is lost of it would cost more than it brings. */
-uint64_t xh_policy_gives(uint64_t lacks, uint64_t trip_bytes);
+/* A load that may give some of what it lacks to a connection that is done. */
+struct xh_giving {
+    uint64_t lacks;      /* bytes that have not come yet */
+    uint64_t rate;       /* of them a second, > 0 */
+    uint64_t taker_rate; /* the same of the connection that is done; 0: it takes nothing */
+    double rtt_ns;
+};
+
+/* Returns how many bytes it gives, so that both end together: the taker begins a round trip later. 0 where that is less
+ * than it brings in a round trip: what is under way to it when it ends is lost. */
+uint64_t xh_policy_gives(const struct xh_giving *g);
 
 /* ---- how far ahead ----------------------------------------------------------------------------------------------- */
 

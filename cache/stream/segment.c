@@ -260,6 +260,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     xh_disk_keep(l->f->disk, off, data, len, 0);
     pthread_mutex_lock(&s->lock);
     s->streamed += l->turns ? len : 0;
+    l->pace.bytes += len;
     for (size_t n; len; off += n, data += n, len -= n) { /* parcels touch where a load has one range */
         struct xh_segment *p = &l->parcels[i++];
         n = p->end - off < len ? (size_t)(p->end - off) : len;
@@ -298,11 +299,16 @@ static void load_end(struct xh_stage *s, struct xh_prefetch *l)
 static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
     struct xh_prefetch *l = t->ctx;
-    struct xh_stage *s = l->f->stage;
+    struct xh_file *f = l->f;
+    struct xh_pace pace = l->pace;
+    void (*then)(struct xh_file *, const struct xh_pace *) = err ? NULL : l->then;
+    struct xh_stage *s = f->stage;
     if (err)
         xh_trace(XH_T_READ, "load-failed", "code=%s", xh_err_name(err->code));
     pthread_mutex_lock(&s->lock);
     load_end(s, l);
+    if (then)
+        then(f, &pace);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -365,6 +371,18 @@ struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r,
             return NULL;
         }
     return l;
+}
+
+void xh_prefetch_cut(struct xh_prefetch *l, const struct xh_segment *p)
+{
+    uint64_t cut = p == l->parcels ? p->off : p[-1].end;
+    if (l->cut && l->cut <= cut)
+        return;
+    l->cut = cut;
+    if (l->pos < l->cut || l->over || l->submitting)
+        return; /* on_bytes() will see to it */
+    l->ended = 1;
+    xh_replicas_cancel(l->f->origin, &l->t);
 }
 
 int xh_prefetch_withdraw(struct xh_stage *s, struct xh_prefetch *l)

@@ -23,6 +23,7 @@
 
 #include "base/again.h"
 #include "object.h"
+#include "pace.h"
 #include "room.h"
 
 /* A stream brings so much in any case: by then its reader has mostly read what he waited for. */
@@ -48,12 +49,15 @@ struct xh_stage {
     uint64_t clock;          /* takes so far: the age of parcels */
     struct xh_prefetch *stream[XH_STREAMS_MAX]; /* streams that are not over; the first NULL ends them */
     uint64_t reach;          /* streams bring nothing beyond this offset, unless it is waited for */
+    uint64_t read_end;       /* of the last read that was told of */
+    uint64_t ahead;          /* streams may come so far behind its begin */
     uint64_t granted;        /* they may come up to here, as far as there is room, until all are over: the file is
                               * read after others. 0: they may not */
     uint64_t stream_end;     /* of the stream that was begun last */
     uint64_t streamed;       /* bytes that streams have brought */
     uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */
     uint64_t here;           /* where the last read began that the stage was asked for */
+    uint64_t here_span;      /* from there to the end of its last one */
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
     uint64_t asked;          /* bytes that all reads have asked it for */
     int unshared;            /* something came that is not shared */
@@ -95,6 +99,9 @@ struct xh_prefetch {
     uint64_t cut;       /* where it is to be ended early; 0: nowhere */
     uint64_t first;     /* a stream comes up to here in any case */
     uint64_t used;      /* stage's clock when something was last taken */
+    struct xh_pace pace;
+    void (*then)(struct xh_file *f, const struct xh_pace *pace); /* told when all has come, not where it was cut;
+                                                                  * lets go of the lock. NULL: nobody is told */
     size_t nparcels;
     struct xh_segment parcels[];
 };
@@ -122,6 +129,9 @@ void xh_prefetch_settle(struct xh_prefetch *l);
  * |full| says whether it is to stand still, without the lock held; 0 and NULL where it is of none. */
 struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r, size_t n, unsigned turns,
                                     int (*full)(struct xh_transfer *t));
+
+/* |l| ends before its parcel |p|, or where it is to end already. */
+void xh_prefetch_cut(struct xh_prefetch *l, const struct xh_segment *p);
 
 /* Takes back a load of which nothing was asked for yet and nobody waits for. Returns 1 when it was. */
 int xh_prefetch_withdraw(struct xh_stage *s, struct xh_prefetch *l);

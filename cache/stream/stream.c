@@ -8,6 +8,7 @@
 #include "disk/disk.h"
 #include "pages/limits.h"
 #include "policy.h"
+#include "relief.h"
 #include "segment.h"
 #include "share.h"
 #include "watch/trace.h"
@@ -29,8 +30,41 @@
 #define RATED_NS 250000000u
 
 /* A stream notices within so long that others read the file too, also while its own reader waits for it: some 10 ms
- * after these have opened the file they ask for as much as they may. To look costs a system call, 1 us. */
+ * after these have opened the file they ask for as much as they may. To look costs a system call, 1 us. As often its
+ * loads are told how far they may come. */
 #define LOOK_NS 5000000u
+
+void xh_stream_go_on(struct xh_prefetch *l)
+{
+    if (l->stands && !l->over) /* it stands, so the origin has it, even while its thread still submits it */
+        xh_replicas_resume(l->f->origin, &l->t);
+    l->stands = 0;
+}
+
+/* Loads that stand still go on as far as they may, but |busy|, which does not stand. */
+static void go_on(struct xh_file *f, const struct xh_prefetch *busy)
+{
+    struct xh_stage *s = f->stage;
+    int room = s->stream[0] && xh_room_left(&s->place, f->opt.readahead_bytes) > 0;
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        if (s->stream[i] != busy && s->stream[i]->pos < s->reach && (s->stream[i]->takers || room))
+            xh_stream_go_on(s->stream[i]);
+}
+
+/* While a reader waits, how far the others may come follows the load that is farthest behind, step by step; |l| has
+ * brought something. Were it told to them at his next read alone, the servers would send all of that at once: on a full
+ * link the queue then drops what slow connections send, and they stay slow. */
+static void follow(struct xh_prefetch *l)
+{
+    struct xh_stage *s = l->f->stage;
+    uint64_t least = s->read_end;
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+        least = xh_min64(least, s->stream[i]->pos);
+    if (s->ahead == 0 || least + s->ahead <= s->reach)
+        return;
+    s->reach = least + s->ahead;
+    go_on(l->f, l);
+}
 
 /* Whether a stream's load is to stand still. Takes the lock. */
 static int full(struct xh_transfer *t)
@@ -41,23 +75,19 @@ static int full(struct xh_transfer *t)
     pthread_mutex_lock(&s->lock);
     int looks = !l->cut && now - s->looked_ns > LOOK_NS;
     s->looked_ns = looks ? now : s->looked_ns;
+    if (looks)
+        follow(l);
     int far = l->pos >= s->reach && l->pos >= l->first;
     int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
     int over = l->cut && l->pos >= l->cut; /* what comes until it is over is for nobody */
     l->behind &= !is;
+    xh_pace_look(&l->pace, now, is);
     pthread_mutex_unlock(&s->lock);
     if (looks && xh_shadow_shared(l->f->shadow)) { /* what comes from now on comes for them, too */
         xh_stage_end(l->f);
         xh_stage_share(l->f);
     }
     return is || over;
-}
-
-void xh_stream_go_on(struct xh_prefetch *l)
-{
-    if (l->stands && !l->over) /* it stands, so the origin has it, even while its thread still submits it */
-        xh_replicas_resume(l->f->origin, &l->t);
-    l->stands = 0;
 }
 
 void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l)
@@ -152,6 +182,7 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
             break;
         while (f->stage->stream[i])
             i++;
+        l->then = d->in_parts ? NULL : xh_relief_last;
         l->t.patient = made < d->warm;
         l->t.last = l->t.patient && d->last;
         l->in_parts = d->in_parts;
@@ -357,18 +388,6 @@ void xh_stage_tell(struct xh_file *f, uint64_t rate)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* |l| ends before its parcel |p|, the first one called with. */
-static void cut_load(struct xh_prefetch *l, const struct xh_segment *p)
-{
-    if (l->cut)
-        return;
-    l->cut = p == l->parcels ? p->off : p[-1].end;
-    if (l->pos < l->cut || l->over || l->submitting)
-        return; /* on_bytes() will see to it */
-    l->ended = 1;
-    xh_replicas_cancel(l->f->origin, &l->t);
-}
-
 /* Ends the streams at the first parcel from |off| on behind all that has come and all that is waited for. */
 static void cut_streams(struct xh_stage *s, uint64_t off)
 {
@@ -385,7 +404,7 @@ static void cut_streams(struct xh_stage *s, uint64_t off)
             continue;
         }
         xh_segment_unlist(s, p);
-        cut_load(p->load, p);
+        xh_prefetch_cut(p->load, p);
         s->lost = 1;
     }
 }
@@ -403,7 +422,7 @@ static void cut_parts(struct xh_stage *s, uint64_t ahead)
         for (size_t p = k; p < l->nparcels; p++)
             xh_segment_unlist(s, &l->parcels[p]);
         s->lost = 1;
-        cut_load(l, &l->parcels[k]);
+        xh_prefetch_cut(l, &l->parcels[k]);
     }
 }
 
@@ -458,123 +477,6 @@ static void leave_for_sites(struct xh_file *f)
         cut_streams(s, off);
 }
 
-/* The load that the reader waits for, up to |end|, while all others of the stream stand still; NULL: there is none. */
-static struct xh_prefetch *straggler(const struct xh_stage *s, uint64_t end)
-{
-    struct xh_prefetch *slow = NULL;
-    size_t n = 0;
-    for (; n < XH_STREAMS_MAX && s->stream[n]; n++) {
-        struct xh_prefetch *l = s->stream[n];
-        if (l->cut || l->in_parts || (!l->stands && slow))
-            return NULL;
-        slow = l->stands ? slow : l;
-    }
-    int has_begun = slow && !slow->submitting && !slow->behind && slow->pos > slow->parcels[0].off;
-    return has_begun && n > 1 && n < XH_STREAMS_MAX && slow->pos < end ? slow : NULL;
-}
-
-/* The last parcels of |slow|, from |cut| on, come by a load of their own; |patient|: over a connection that is there.
- * Lets go of the lock. */
-static void relieve(struct xh_file *f, struct xh_prefetch *slow, size_t cut, int patient)
-{
-    struct xh_stage *s = f->stage;
-    struct xh_range mine[ROUNDS_MOST];
-    size_t n = 0;
-    for (size_t i = cut; i < slow->nparcels; i++) {
-        const struct xh_segment *p = &slow->parcels[i];
-        if (p->takers || !p->listed)
-            return;
-        mine[n++] = (struct xh_range){p->off, p->end - p->off};
-    }
-    for (size_t i = cut; i < slow->nparcels; i++)
-        xh_segment_unlist(s, &slow->parcels[i]);
-    cut_load(slow, &slow->parcels[cut]);
-    struct xh_prefetch *l = xh_prefetch_add(f, mine, n, slow->turns, full);
-    if (!l) {
-        s->lost = 1;
-        return;
-    }
-    xh_trace(XH_T_READ, "relieve", "pos=%llu from=%llu", (unsigned long long)slow->pos, (unsigned long long)mine[0].off);
-    l->behind = 1;
-    l->t.patient = patient;
-    struct xh_transfer *t = &l->t;
-    for (n = 0; s->stream[n];)
-        n++;
-    s->stream[n] = l;
-    xh_prefetch_hand_over(f, &t, 1);
-}
-
-/* All loads but |slow| have brought what the reader may have, and stand still: the stream is as fast as all would be
- * with the speed of that one. So it keeps half of what it lacks of that. The rest, and all behind, comes by a
- * connection of its own: the one that is left for what cannot wait, until |slow| is over. Lets go of the lock. */
-static void relieve_straggler(struct xh_file *f, struct xh_prefetch *slow)
-{
-    struct xh_stage *s = f->stage;
-    struct xh_origin_info info;
-    size_t first = 0, end;
-    while (first < slow->nparcels && slow->parcels[first].off <= slow->pos)
-        first++;
-    for (end = first; end < slow->nparcels && slow->parcels[end].off < s->reach;)
-        end++;
-    size_t cut = (first + end) / 2;
-    uint64_t keeps = slow->parcels[first - 1].end - slow->pos;
-    for (size_t i = first; i < cut; i++)
-        keeps += slow->parcels[i].end - slow->parcels[i].off;
-    xh_replicas_get_info(f->origin, &info);
-    int taken = info.open - info.idle > info.streaming; /* also the connection that is left for what cannot wait */
-    if (cut > first && !taken && !info.young && !xh_replicas_are_several(f->origin) &&
-        xh_policy_is_relieved(keeps, known_rate(s, &info) / slow->turns, (double)info.rtt_ns))
-        relieve(f, slow, cut, 0);
-}
-
-/* What |l| has not brought yet. */
-static uint64_t lacks(const struct xh_prefetch *l)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < l->nparcels; i++)
-        if (l->parcels[i].end > l->pos)
-            bytes += l->parcels[i].end - (l->parcels[i].off > l->pos ? l->parcels[i].off : l->pos);
-    return bytes;
-}
-
-/* At a stream's end, connections whose loads are over stand idle until the slowest is. Where there is one for each load
- * that is not over, and one more, the load that lacks most gives the last of its parcels away. Lets go of the lock. */
-static void relieve_last(struct xh_file *f)
-{
-    struct xh_stage *s = f->stage;
-    struct xh_origin_info info;
-    struct xh_prefetch *slow = NULL;
-    uint64_t bytes = 0, lacking = 0;
-    size_t n = 0;
-    while (n < XH_STREAMS_MAX && s->stream[n])
-        n++;
-    if (n == 0 || n >= s->stream[0]->turns)
-        return; /* as at nearly all reads: what each lacks is not summed up */
-    for (size_t i = 0; i < n; i++) {
-        struct xh_prefetch *l = s->stream[i];
-        uint64_t l_lacks = lacks(l);
-        if (l->in_parts)
-            return;
-        if (!l->cut && !l->submitting && l->pos > l->parcels[0].off && (!slow || l_lacks > lacking)) {
-            slow = l;
-            lacking = l_lacks;
-        }
-    }
-    if (!slow || slow->stands || n >= slow->turns || xh_replicas_are_several(f->origin))
-        return;
-    xh_replicas_get_info(f->origin, &info);
-    uint64_t most = xh_policy_gives(lacking, info.trip_bytes);
-    size_t cut = slow->nparcels;
-    for (; cut > 0; cut--) {
-        const struct xh_segment *p = &slow->parcels[cut - 1];
-        bytes += p->end - p->off;
-        if (bytes > most || p->takers || !p->listed)
-            break;
-    }
-    if (cut < slow->nparcels && info.idle > n)
-        relieve(f, slow, cut, 1);
-}
-
 /* Drops what is left of parcels that have come, and of which a part was read some time ago, on the way to where the
  * reader is: small gaps between pieces that were read out of order. */
 static void leave_passed(struct xh_stage *s)
@@ -608,11 +510,7 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
     pthread_mutex_lock(&s->lock);
     if (s->stream[0])
         leave_for_sites(f);
-    struct xh_prefetch *slow = straggler(s, end);
-    if (slow)
-        relieve_straggler(f, slow);
-    else
-        relieve_last(f);
+    xh_relief_straggler(f, end);
     int lost = s->lost;
     s->lost = 0;
     if (s->place.bytes)
@@ -621,13 +519,13 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
         uint64_t most = stream_window(f);
         s->reach = end + (window < most ? window : most);
         s->reach = s->reach > s->granted ? s->reach : s->granted;
+        s->read_end = end;
+        uint64_t waits = s->here < end ? xh_min64(end - s->here, s->here_span) : 0; /* |here| may be of another read */
+        s->ahead = xh_min64(window, most) + waits;
         xh_stream_leave_stale(s);
         leave_passed(s);
     }
-    int room = s->stream[0] && xh_room_left(&s->place, f->opt.readahead_bytes) > 0;
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
-        if (s->stream[i]->pos < s->reach && (s->stream[i]->takers || room))
-            xh_stream_go_on(s->stream[i]);
+    go_on(f, NULL);
     pthread_mutex_unlock(&s->lock);
     return lost;
 }

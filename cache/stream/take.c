@@ -150,6 +150,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     s->clock++;
     xh_room_touch(&s->place, 1);
     s->here = op->n ? op->ext[0].off : s->here;
+    s->here_span = op->n ? op->ext[op->n - 1].off + op->ext[op->n - 1].len - s->here : s->here_span;
     for (size_t i = 0; i < op->n; i++)
         s->asked += op->ext[i].len;
     if (s->n) {

@@ -46,7 +46,7 @@ Test(policy, a_file_that_is_read_after_others_is_asked_for_in_parts)
                      xh_policy_parts(&cases[i].f));
 }
 
-Test(policy, a_slow_load_is_relieved_where_a_new_connection_is_there_sooner)
+Test(policy, a_slow_load_is_relieved_where_a_new_connection_takes_half_of_its_time)
 {
     static const struct {
         const char *what;
@@ -54,9 +54,9 @@ Test(policy, a_slow_load_is_relieved_where_a_new_connection_is_there_sooner)
         double rtt_ms;
         int is;
     } cases[] = {
-        {"eight flights, and two round trips for the opening: 1.6 s; the slow one needs 2", 2 * MIB, MIB, 160, 1},
-        {"it needs one", 2 * MIB, 2 * MIB, 160, 0},
-        {"a near server", 2 * MIB, 16 * MIB, 10, 1},
+        {"eight flights, and two round trips for the opening: 1.6 s; the slow one needs 4", 2 * MIB, MIB / 2, 160, 1},
+        {"it needs 2", 2 * MIB, MIB, 160, 0},
+        {"a near server", 2 * MIB, 8 * MIB, 10, 1},
         {"a fast link", 2 * MIB, 40 * MIB, 10, 0},
         {"a small rest", 64 << 10, MIB, 160, 0},
         {"its speed is not known", 2 * MIB, 0, 160, 0},
@@ -67,13 +67,24 @@ Test(policy, a_slow_load_is_relieved_where_a_new_connection_is_there_sooner)
                      cases[i].what);
 }
 
-Test(policy, a_load_gives_half_of_what_takes_longer_than_a_round_trip)
+Test(policy, a_load_gives_what_lets_both_end_together)
 {
-    cr_assert_eq(xh_policy_gives(9 * MIB, MIB), 4 * MIB, "both end together: it brings 5 MiB while the other brings 4");
-    cr_assert_eq(xh_policy_gives(MIB, 0), MIB / 2, "the round trip's bytes are not known");
-    cr_assert_eq(xh_policy_gives(3 * MIB, MIB), MIB, "a round trip's");
-    cr_assert_eq(xh_policy_gives(2 * MIB, MIB), 0, "less than that");
-    cr_assert_eq(xh_policy_gives(MIB, 2 * MIB), 0, "it is over before the other begins");
+    static const struct {
+        const char *what;
+        struct xh_giving g;
+        uint64_t gives;
+    } cases[] = {
+        {"as fast: 5 MiB come in the time of 4 and a round trip", {9 * MIB, 10 * MIB, 10 * MIB, 1e8}, 4 * MIB},
+        {"four times as fast", {21 * MIB, 10 * MIB, 40 * MIB, 1e8}, 16 * MIB},
+        {"a fourth as fast: 6 MiB at 40 a second, 1 at 10", {9 * MIB, 40 * MIB, 10 * MIB, 1e8}, 0},
+        {"a round trip's", {3 * MIB, 10 * MIB, 10 * MIB, 1e8}, MIB},
+        {"less than that", {3 * MIB - 2, 10 * MIB, 10 * MIB, 1e8}, 0},
+        {"it is over before the other begins", {MIB / 2, 10 * MIB, 100 * MIB, 1e8}, 0},
+        {"nothing is known of the taker", {9 * MIB, 10 * MIB, 0, 1e8}, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_gives(&cases[i].g), cases[i].gives, "%s: %llu", cases[i].what,
+                     (unsigned long long)xh_policy_gives(&cases[i].g));
 }
 
 Test(policy, small_reads_and_what_is_read_again_are_kept)
