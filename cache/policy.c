@@ -150,6 +150,12 @@ unsigned xh_policy_parts(const struct xh_following *f)
     return (unsigned)(part ? (f->len - 1) / part + 1 : 1);
 }
 
+int xh_policy_passes(uint64_t before, uint64_t connections, uint64_t len, uint64_t readahead_bytes, uint64_t room)
+{
+    uint64_t part = readahead_bytes / 4;
+    return before / connections > len || before > part + xh_min64(room, part);
+}
+
 int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns)
 {
     unsigned trips = XH_LINK_OPENING_TRIPS;

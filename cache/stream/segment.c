@@ -9,6 +9,7 @@
 #include "disk/disk.h"
 #include "pages/limits.h"
 #include "pages/op.h"
+#include "policy.h"
 #include "watch/trace.h"
 
 /* ---- blocks of parcels. The lock is held. */
@@ -50,10 +51,19 @@ uint64_t xh_segment_weight(const struct xh_segment *p)
     return p->listed && to > p->from ? to - p->from : 0;
 }
 
-int xh_segment_is_far(const struct xh_segment *p, uint64_t off)
+int xh_segment_is_far(const struct xh_segment *p, uint64_t off, uint64_t len)
 {
-    const struct xh_prefetch *l = p->load;
-    return l->turns && off > l->pos && off - l->pos > XH_STREAM_LEAST_BYTES;
+    struct xh_stage *s = p->load->f->stage;
+    uint64_t before = 0, most = p->load->f->opt.readahead_bytes;
+    if (!p->load->turns || off <= p->load->pos || off - p->load->pos <= XH_STREAM_LEAST_BYTES)
+        return 0;
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+        const struct xh_prefetch *l = s->stream[i];
+        uint64_t end = xh_min64(off, l->cut ? l->cut : l->parcels[l->nparcels - 1].end);
+        before += end > l->pos ? (end - l->pos) / l->turns : 0;
+    }
+    return before > XH_STREAM_LEAST_BYTES &&
+           xh_policy_passes(before, p->load->turns, len, most, xh_room_left(&s->place, most));
 }
 
 static int list(struct xh_stage *s, struct xh_segment *p)

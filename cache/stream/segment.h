@@ -56,7 +56,7 @@ struct xh_stage {
     uint64_t stream_end;     /* of the stream that was begun last */
     uint64_t streamed;       /* bytes that streams have brought */
     uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */
-    uint64_t here;           /* where the last read began that the stage was asked for */
+    uint64_t here, here_bytes; /* the first extent of the last read that the stage was asked for */
     uint64_t here_span;      /* from there to the end of its last one */
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
     uint64_t asked;          /* bytes that all reads have asked it for */
@@ -112,9 +112,10 @@ size_t xh_segment_at(const struct xh_stage *s, uint64_t off);
 /* What |p| counts for in s->place.bytes. */
 uint64_t xh_segment_weight(const struct xh_segment *p);
 
-/* 1 when the stream of |p| has so much to bring before a read at |off| that the read had better be
- * fetched by itself. */
-int xh_segment_is_far(const struct xh_segment *p, uint64_t off);
+/* 1 when the streams have so much to bring before a read of |len| bytes at |off|, which |p| has, that it had better be
+ * fetched by itself: by one connection, beside those that the streams have. So it is where there is no room for so
+ * much: what is waited for comes whether there is room or not, and all that lies before it. */
+int xh_segment_is_far(const struct xh_segment *p, uint64_t off, uint64_t len);
 
 /* Takes |p| out of s->at: nothing more is kept of it. */
 void xh_segment_unlist(struct xh_stage *s, struct xh_segment *p);

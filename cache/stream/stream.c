@@ -121,7 +121,7 @@ void xh_stream_leave_stale(struct xh_stage *s)
 void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
 {
     size_t i = xh_segment_at(s, off);
-    if (i < s->n && s->at[i]->off <= off && xh_segment_is_far(s->at[i], s->here < off ? s->here : off))
+    if (i < s->n && s->at[i]->off <= off && xh_segment_is_far(s->at[i], xh_min64(s->here, off), s->here_bytes))
         xh_stream_leave(s, s->at[i]->load);
 }
 

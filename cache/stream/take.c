@@ -120,7 +120,7 @@ static void take_extent(struct xh_stage *s, struct xh_read_op *op, struct xh_ext
     while (e.len) {
         size_t i = xh_segment_at(s, e.off);
         struct xh_segment *p = i < s->n && s->at[i]->off < e.off + e.len ? s->at[i] : NULL;
-        if (p && xh_segment_is_far(p, t->extent.off))
+        if (p && xh_segment_is_far(p, t->extent.off, t->extent.len))
             p = NULL;
         uint64_t from = !p ? e.off + e.len : p->from > e.off ? p->from : e.off; /* where |p| can serve */
         uint64_t to = p && p->end < e.off + e.len ? p->end : e.off + e.len;
@@ -150,6 +150,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     s->clock++;
     xh_room_touch(&s->place, 1);
     s->here = op->n ? op->ext[0].off : s->here;
+    s->here_bytes = op->n ? op->ext[0].len : s->here_bytes;
     s->here_span = op->n ? op->ext[op->n - 1].off + op->ext[op->n - 1].len - s->here : s->here_span;
     for (size_t i = 0; i < op->n; i++)
         s->asked += op->ext[i].len;

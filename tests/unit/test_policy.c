@@ -46,6 +46,26 @@ Test(policy, a_file_that_is_read_after_others_is_asked_for_in_parts)
                      xh_policy_parts(&cases[i].f));
 }
 
+Test(policy, a_read_passes_a_stream_where_one_connection_is_sooner_or_the_room_is_full)
+{
+    static const struct {
+        const char *what;
+        uint64_t before, connections, len, readahead_bytes, room;
+        int passes;
+    } cases[] = {
+        {"two images that were left out, an image", 16 * MIB, 16, 8 * MIB, 128 * MIB, 128 * MIB, 0},
+        {"one connection has its 256 KiB before sixteen have these", 16 * MIB, 16, 256 * KIB, 128 * MIB, 128 * MIB, 1},
+        {"half of what may be ahead", 64 * MIB, 16, 8 * MIB, 128 * MIB, 128 * MIB, 0},
+        {"more than that", 65 * MIB, 16, 8 * MIB, 128 * MIB, 128 * MIB, 1},
+        {"a quarter, and the room is full", 32 * MIB, 16, 8 * MIB, 128 * MIB, 0, 0},
+        {"more than that", 33 * MIB, 16, 8 * MIB, 128 * MIB, 0, 1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_passes(cases[i].before, cases[i].connections, cases[i].len, cases[i].readahead_bytes,
+                                      cases[i].room),
+                     cases[i].passes, "%s", cases[i].what);
+}
+
 Test(policy, a_slow_load_is_relieved_where_a_new_connection_takes_half_of_its_time)
 {
     static const struct {
