@@ -8,6 +8,16 @@ from typing import Any
 
 from ._tables import OPTIONS
 
+_TOKEN = ("no header can be set: a token comes from BEARER_TOKEN or a file that BEARER_TOKEN_FILE names, a password from the "
+          "URL or, with netrc=True, from ~/.netrc")
+# What h5py's driver ros3, and file systems of fsspec, call by another name: of an option, or a sentence.
+_ELSEWHERE = {
+    "secret_id": "aws_access_key_id", "secret_key": "aws_secret_access_key", "anon": "aws_no_sign_request",
+    "block_size": "readahead_bytes", "cache_type": "readahead", "verify": "ca_bundle", "ssl_verify": "ca_bundle",
+    "headers": _TOKEN, "client_kwargs": _TOKEN, "auth": _TOKEN, "token": _TOKEN, "bearer_token": _TOKEN,
+    "username": _TOKEN, "password": _TOKEN,
+    "proxy": "proxies are those of the environment, as curl's: https_proxy, no_proxy",
+}
 _SUFFIX = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -29,8 +39,11 @@ def _number(name: str, value: Any) -> int:
 
 
 def hint(name: str) -> str:
-    """The end of an error about |name|, which is no option: the known one that it is most likely meant for, or "". If it
-    is a part of one that is near, it is that one: cache_dir is disk_cache_dir."""
+    """The end of an error about |name|, which is no option: the known one that it is most likely meant for, what to do
+    instead, or "". If it is a part of one that is near, it is that one: cache_dir is disk_cache_dir."""
+    elsewhere = _ELSEWHERE.get(name)
+    if elsewhere:
+        return f"; did you mean {elsewhere!r}?" if elsewhere in OPTIONS else f"; {elsewhere}"
     near = difflib.get_close_matches(name, OPTIONS)
     return f"; did you mean {next((option for option in near if name in option), near[0])!r}?" if near else ""
 

@@ -88,6 +88,8 @@ def options():
     assert [(o.type, n, str(o.default), str(o.min), str(o.max)) for n, o in xhdf5.OPTIONS.items()] == rows
     raises(TypeError, ["conections", "'connections'"], h5py.File, URL, driver="xhdf5", conections=8)
     raises(TypeError, ["'cache_dir'", "did you mean 'disk_cache_dir'"], xhdf5.open, URL, cache_dir="/x")
+    raises(TypeError, ["'headers'", "no header can be set", "BEARER_TOKEN_FILE"], xhdf5.open, URL, headers={"a": "b"})
+    raises(TypeError, ["did you mean 'aws_access_key_id'"], h5py.File, URL, driver="xhdf5", secret_id=b"k")
     raises(TypeError, ["connections", "not str"], xhdf5.open, URL, connections="8")
     raises(TypeError, ["connections", "not bool"], xhdf5.open, URL, connections=True)
     raises(ValueError, ["from 0 to 64, not 65"], xhdf5.open, URL, connections=65)
@@ -247,7 +249,8 @@ def announced_picks():
                 assert np.array_equal(f[d][wanted], there[d][wanted]), (d, wanted)
                 s = xhdf5.stats(f)
                 late = sum(s[n] - start[n] for n in ("bytes_demand", "bytes_bypass"))
-                assert late == 0 and s["requests"] - start["requests"] <= 8, (d, wanted, late, start, s)
+                # One by one it would be 40 and more; over how many connections they come depends on their speed.
+                assert late == 0 and s["requests"] - start["requests"] <= 16, (d, wanted, late, start, s)
             f[d].read_direct(out, np.s_[[5, 6, 2000, 3500]])
             assert np.array_equal(out, there[d][[5, 6, 2000, 3500]])
         assert np.array_equal(f["large"][[5, 2500]], there["large"][[5, 2500]])
