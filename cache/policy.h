@@ -127,9 +127,9 @@ int xh_policy_leads(const struct xh_leading *l);
  * |ahead| fills a fast link; or they skip so much that nearly all of the stream would be in vain. */
 int xh_policy_leaves(uint64_t step, uint64_t len, uint64_t ahead);
 
-/* Returns 1 when a read of |len| bytes, before which a stream over |connections| has |before| bytes to bring, is fetched
- * by itself, beside the stream: by one connection, which has that done sooner; or as there is little |room| of
- * |readahead_bytes| for what comes before it, and would then come all the same. */
+/* A stream over |connections| has |before| bytes to bring before a read of |len| bytes. Returns 1 when the read is
+ * fetched by itself, beside the stream: one connection brings it sooner, or |before| is more than may be held besides,
+ * of |readahead_bytes| of which |room| is left: what a reader waits for comes whether there is room or not. */
 int xh_policy_passes(uint64_t before, uint64_t connections, uint64_t len, uint64_t readahead_bytes, uint64_t room);
 
 /* Returns 1 when |bytes|, which come at |rate| bytes per second (0: not known), come in half of the time by a new

@@ -1,7 +1,7 @@
 /* See pace.h. */
 #include "pace.h"
 
-void xh_pace_look(struct xh_pace *p, uint64_t now_ns, int stands)
+int xh_pace_look(struct xh_pace *p, uint64_t now_ns, int stands)
 {
     uint64_t before = p->rate, ns = now_ns - p->since_ns;
     if (stands || !p->since_ns) {
@@ -13,5 +13,7 @@ void xh_pace_look(struct xh_pace *p, uint64_t now_ns, int stands)
         p->steady = before && p->rate <= before + before / 4;
         p->since_ns = now_ns;
         p->since_bytes = p->bytes;
+        return 1;
     }
+    return 0;
 }

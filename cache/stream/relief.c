@@ -10,16 +10,12 @@
 #include "segment.h"
 #include "watch/trace.h"
 
-/* The parcels of |slow| in [cut, end), its last ones, come by a load of their own; |patient|: over a connection that
- * is there. Lets go of the lock. */
+/* The parcels of |slow| in [cut, end), its last ones, come by a load of their own, as nobody waits for them; |patient|:
+ * over a connection that is there. Lets go of the lock. */
 static void relieve(struct xh_file *f, struct xh_prefetch *slow, size_t cut, size_t end, int patient)
 {
     struct xh_stage *s = f->stage;
     struct xh_range_list mine = {0};
-    size_t n = 0;
-    for (size_t i = cut; i < end; i++)
-        if (slow->parcels[i].takers || !slow->parcels[i].listed)
-            return;
     if (xh_grow(mine.at, mine.room, end - cut))
         return;
     for (size_t i = cut; i < end; i++) {
@@ -39,9 +35,7 @@ static void relieve(struct xh_file *f, struct xh_prefetch *slow, size_t cut, siz
     l->then = slow->then;
     l->t.patient = patient;
     struct xh_transfer *t = &l->t;
-    while (s->stream[n])
-        n++;
-    s->stream[n] = l;
+    s->stream[xh_stage_loads(s)] = l;
     xh_prefetch_hand_over(f, &t, 1);
 }
 
@@ -78,6 +72,9 @@ void xh_relief_straggler(struct xh_file *f, uint64_t end)
     uint64_t keeps = slow->parcels[first - 1].end - slow->pos;
     for (size_t i = first; i < cut; i++)
         keeps += slow->parcels[i].end - slow->parcels[i].off;
+    for (size_t i = cut; i < slow->nparcels; i++)
+        if (slow->parcels[i].takers || !slow->parcels[i].listed)
+            return;
     xh_replicas_get_info(f->origin, &info);
     int taken = info.open - info.idle > info.streaming; /* also the connection that is left for what cannot wait */
     if (cut > first && !taken && !info.young && !xh_replicas_are_several(f->origin) &&
@@ -123,9 +120,7 @@ void xh_relief_last(struct xh_file *f, const struct xh_pace *pace)
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
     struct xh_giving g = {0};
-    size_t n = 0, asked;
-    while (n < XH_STREAMS_MAX && s->stream[n])
-        n++;
+    size_t n = xh_stage_loads(s), asked;
     if (n == 0 || s->stream[0]->in_parts || n >= s->stream[0]->turns)
         return;
     if (xh_followed_by(f) || xh_replicas_are_several(f->origin)) /* those that are done have other work */

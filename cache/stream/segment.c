@@ -40,6 +40,11 @@ static void release(struct xh_segment *p)
 
 /* ---- parcels. The lock is held. */
 
+size_t xh_stage_loads(const struct xh_stage *s)
+{
+    return xh_count_before(i, XH_STREAMS_MAX, s->stream[i] != NULL);
+}
+
 size_t xh_segment_at(const struct xh_stage *s, uint64_t off)
 {
     return xh_count_before(i, s->n, s->at[i]->end <= off);
@@ -269,7 +274,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     size_t i = xh_count_before(k, l->nparcels, l->parcels[k].off <= off) - 1;
     xh_disk_keep(l->f->disk, off, data, len, 0);
     pthread_mutex_lock(&s->lock);
-    s->streamed += l->turns ? len : 0;
+    s->pace.bytes += l->turns ? len : 0;
     l->pace.bytes += len;
     for (size_t n; len; off += n, data += n, len -= n) { /* parcels touch where a load has one range */
         struct xh_segment *p = &l->parcels[i++];

@@ -54,8 +54,8 @@ struct xh_stage {
     uint64_t granted;        /* they may come up to here, as far as there is room, until all are over: the file is
                               * read after others. 0: they may not */
     uint64_t stream_end;     /* of the stream that was begun last */
-    uint64_t streamed;       /* bytes that streams have brought */
-    uint64_t rate, rated_ns, rated_bytes; /* of them a second, lately; when that was reckoned, and |streamed| then */
+    struct xh_pace pace;     /* of all that streams bring */
+    uint64_t rate;           /* bytes a second of theirs; less counts slowly, as they may have stood still */
     uint64_t here, here_bytes; /* the first extent of the last read that the stage was asked for */
     uint64_t here_span;      /* from there to the end of its last one */
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
@@ -105,6 +105,9 @@ struct xh_prefetch {
     size_t nparcels;
     struct xh_segment parcels[];
 };
+
+/* How many loads streams have that are not over: s->stream[0] and on. */
+size_t xh_stage_loads(const struct xh_stage *s);
 
 /* Index of the first parcel that ends after |off|. */
 size_t xh_segment_at(const struct xh_stage *s, uint64_t off);

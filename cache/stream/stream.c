@@ -25,9 +25,8 @@
 #define SHORT_ROUNDS 8
 /* A run of which the disk has so much is looked at again when that is read. */
 #define HERE_BYTES (64u << 20)
-/* How far ahead a stream of a slow link runs, in seconds of what comes; and how often that is reckoned. */
+/* How far ahead a stream of a slow link runs, in seconds of what comes. */
 #define SOON_S 4
-#define RATED_NS 250000000u
 
 /* A stream notices within so long that others read the file too, also while its own reader waits for it: some 10 ms
  * after these have opened the file they ask for as much as they may. To look costs a system call, 1 us. As often its
@@ -176,17 +175,15 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
     struct xh_range mine[ROUNDS_MOST];
     size_t made = 0;
     for (; made < d->nloads; made++) {
-        size_t n = (d->in_parts ? deal_part : deal)(d, r, made, mine, len), i = 0;
+        size_t n = (d->in_parts ? deal_part : deal)(d, r, made, mine, len);
         struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, d->in_parts ? 1 : (unsigned)d->nloads, full) : NULL;
         if (!l)
             break;
-        while (f->stage->stream[i])
-            i++;
         l->then = d->in_parts ? NULL : xh_relief_last;
         l->t.patient = made < d->warm;
         l->t.last = l->t.patient && d->last;
         l->in_parts = d->in_parts;
-        f->stage->stream[i] = l;
+        f->stage->stream[xh_stage_loads(f->stage)] = l;
         ts[made] = &l->t;
     }
     return made;
@@ -316,9 +313,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     xh_room_make(&s->place, XH_STREAM_LEAST_BYTES, f->opt.readahead_bytes);
     pthread_mutex_lock(&s->lock);
     xh_stream_pass_far(s, off);
-    size_t busy = 0;
-    while (busy < XH_STREAMS_MAX && s->stream[busy])
-        busy++;
+    size_t busy = xh_stage_loads(s);
     if (is_soon_enough(s, off)) {
         pthread_mutex_unlock(&s->lock);
         return XH_STREAM_LATER;
@@ -348,18 +343,10 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     return seen;
 }
 
-/* What streams bring is reckoned now and then: less of it counts slowly, as they may have stood still. */
 static void reckon_rate(struct xh_stage *s)
 {
-    uint64_t now = xh_now_ns(), ns = now - s->rated_ns, before = s->rate / 4 * 3;
-    if (s->rated_ns && ns < RATED_NS)
-        return;
-    if (s->rated_ns) {
-        s->rate = (uint64_t)((double)(s->streamed - s->rated_bytes) * 1e9 / (double)ns);
-        s->rate = s->rate > before ? s->rate : before;
-    }
-    s->rated_ns = now;
-    s->rated_bytes = s->streamed;
+    if (xh_pace_look(&s->pace, xh_now_ns(), 0))
+        s->rate = xh_max64(s->pace.rate, s->rate / 4 * 3);
 }
 
 /* How far a stream runs ahead: half of its file's share of the room, or twice what a fast link holds, if that is more.
