@@ -39,6 +39,7 @@ struct batch {
     _Atomic size_t left;
     struct xh_plan plan;
     struct xh_runs runs; /* what was asked for, sorted, a copy: constant */
+    struct xh_runs kept; /* what was claimed, sorted: that, and what lies between; constant */
     struct xh_fetch *fetches;
     struct xh_arrival *come;
     unsigned wide, there; /* dealt over so many connections, of which so many are there; 0: it is not dealt so */
@@ -92,6 +93,7 @@ static void batch_free(struct batch *b)
         return;
     xh_plan_free(&b->plan);
     free(b->runs.at);
+    free(b->kept.at);
     free(b->fetches);
     free(b->come);
     free(b);
@@ -115,7 +117,7 @@ static uint64_t bytes_of(const struct xh_file *f, const struct xh_runs *runs)
 static void drop_claims(struct xh_fetch *fe, size_t i)
 {
     const struct xh_range *r = &fe->t.ranges[i];
-    xh_arrive_end(fe->f, &fe->batch->runs, &fe->come[i], xh_page_up(r->off + r->len));
+    xh_arrive_end(fe->f, &fe->batch->kept, &fe->come[i], xh_page_up(r->off + r->len));
 }
 
 /* Gives the reader the part of the bytes that was asked for. */
@@ -148,7 +150,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     assert(off >= r->off && len <= r->len && off - r->off <= r->len - len);
     if (fe->come[i].page >= xh_page_up(r->off + r->len))
         return; /* dropped for want of space */
-    if (xh_arrive(f, &fe->batch->runs, &fe->come[i], off, data, len)) {
+    if (xh_arrive(f, &fe->batch->kept, &fe->come[i], off, data, len)) {
         xh_trace(XH_T_READ, "nospace", "off=%llu", (unsigned long long)off);
         drop_claims(fe, i);
         return;
@@ -365,6 +367,43 @@ static void fetch_init(struct batch *b, size_t i, struct xh_file *f, struct xh_r
     }
 }
 
+/* Claims of the ranges of |b| what lies between the pages that were asked for, and nobody has. */
+static void claim_holes(struct xh_file *f, const struct batch *b, struct xh_runs *holes)
+{
+    for (size_t k = 0; k < b->plan.nranges; k++) {
+        struct xh_range r = b->plan.ranges[k];
+        uint64_t p = r.off / XH_PAGE_BYTES, end = xh_page_up(r.off + r.len);
+        for (size_t i = xh_runs_at(&b->runs, p); p < end; p++) {
+            while (i < b->runs.n && b->runs.at[i].first + b->runs.at[i].count <= p)
+                i++;
+            if (i < b->runs.n && b->runs.at[i].first <= p)
+                p = b->runs.at[i].first + b->runs.at[i].count - 1;
+            else if (xh_fetch_claim(f, p, 0, holes) == XH_CLAIM_NONE)
+                return;
+        }
+    }
+}
+
+/* Sets b->kept: all that was asked for, which was claimed, and what lies between, as it crosses the link all the same.
+ * Returns 0 or XH_E_NOMEM. */
+static int keep_between(struct xh_file *f, struct batch *b)
+{
+    struct xh_runs holes = {0};
+    claim_holes(f, b, &holes);
+    b->kept.at = malloc((b->runs.n + holes.n) * sizeof *b->kept.at);
+    if (b->kept.at) {
+        b->kept.n = b->runs.n + holes.n;
+        memcpy(b->kept.at, b->runs.at, b->runs.n * sizeof *b->runs.at);
+        if (holes.n)
+            memcpy(b->kept.at + b->runs.n, holes.at, holes.n * sizeof *holes.at);
+        xh_runs_sort(&b->kept);
+    } else {
+        xh_fetch_forgo(f, &holes);
+    }
+    free(holes.at);
+    return b->kept.at ? 0 : XH_E_NOMEM;
+}
+
 static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const struct xh_runs *runs,
                                 int claimed, int meta, enum xh_fetch_over over)
 {
@@ -387,6 +426,10 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     }
     memcpy(b->runs.at, runs->at, runs->n * sizeof *runs->at);
     b->runs.n = runs->n;
+    if (claimed && keep_between(f, b)) {
+        batch_free(b);
+        return NULL;
+    }
     for (size_t i = 0; i < b->plan.ntransfers; i++)
         fetch_init(b, i, f, op, claimed, meta);
     return b;
@@ -459,9 +502,9 @@ static int start(struct xh_file *f, struct xh_read_op *op, const struct xh_runs 
         atomic_fetch_sub_explicit(&f->flights->meta, (unsigned)n, memory_order_relaxed);
 err:
     free(ts);
-    batch_free(b);
     if (claimed)
-        xh_fetch_forgo(f, runs);
+        xh_fetch_forgo(f, b ? &b->kept : runs);
+    batch_free(b);
     return rc;
 }
 

@@ -3138,3 +3138,20 @@ Test(read, what_was_told_without_an_end_opens_nothing, .timeout = 20)
     cr_assert_null(open_heard("known", 5, &rc));
     cr_assert_eq(rc, XH_E_INVAL);
 }
+
+Test(read, what_lies_between_pieces_that_come_in_one_range_is_kept, .timeout = 50)
+{
+    struct xh_file *f = open_test("shadow=off");
+    uint8_t first[100], second[100];
+    struct xh_extent e[] = {{101 * XH_PAGE_BYTES, sizeof first, first}, {104 * XH_PAGE_BYTES, sizeof second, second}};
+    struct xh_err err = {0};
+    cr_assert_eq(xh_cache_read(f, XH_KIND_RAW, e, 2, &err), 0, "%s", err.text);
+    expect_right(first, e[0].off, sizeof first, 0);
+    expect_right(second, e[1].off, sizeof second, 0);
+    drain();
+    uint64_t before = fetched(f);
+    cr_assert_eq(before, 4 * XH_PAGE_BYTES, "as one range");
+    read_piece(f, XH_KIND_RAW, 102 * XH_PAGE_BYTES + 5, 2 * XH_PAGE_BYTES - 5);
+    cr_assert_eq(fetched(f), before);
+    xh_cache_close(f);
+}
