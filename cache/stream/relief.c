@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/pace.h"
 #include "base/table.h"
-#include "pace.h"
 #include "pages/limits.h"
 #include "policy.h"
 #include "segment.h"

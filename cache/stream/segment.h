@@ -22,8 +22,8 @@
 #include <pthread.h>
 
 #include "base/again.h"
+#include "base/pace.h"
 #include "object.h"
-#include "pace.h"
 #include "room.h"
 
 /* A stream brings so much in any case: by then its reader has mostly read what he waited for. */

@@ -120,7 +120,7 @@ STANDING_CIRCLES = {}
 PURE = set("""
     cache/format/contiguous cache/format/globalheap cache/format/messages cache/format/metaindex cache/format/metaparse
     cache/pages/plan cache/ahead/likeness cache/ahead/predict cache/ahead/turns cache/ahead/twins cache/ahead/weave
-    cache/policy cache/stream/pace
+    cache/policy cache/base/pace
     cache/format/chunkindex/
     cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3 cache/origin/xml
     cache/origin/sentence cache/origin/sentence_s3

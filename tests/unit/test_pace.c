@@ -1,7 +1,7 @@
-/* How fast a load comes: stream/pace.h. */
+/* How fast a load comes: base/pace.h. */
 #include <criterion/criterion.h>
 
-#include "stream/pace.h"
+#include "base/pace.h"
 
 #define MS 1000000u
 
