@@ -16,6 +16,8 @@
 #include "watch/account.h"
 
 struct xh_alike;
+struct xh_around;
+struct xh_background;
 struct xh_compressed;
 struct xh_disk;
 struct xh_flights;
@@ -99,6 +101,7 @@ struct xh_file {
     struct xh_layouts *layouts;       /* where raw data lies */
     struct xh_heaps *heaps;           /* where values of variable length lie */
     struct xh_repeats *repeats;
+    struct xh_around *around; /* of reads in no order */
     struct xh_alike *alike; /* read as the file before it */
     struct xh_sequence *sequence;
     struct xh_walk *walk;
@@ -106,6 +109,7 @@ struct xh_file {
     struct xh_hints *hints; /* what the program said that it will read */
     struct xh_stage *stage; /* what was fetched ahead of a stream */
     struct xh_sibling *sibling;
+    struct xh_background *background; /* what comes to the shadow for nobody yet, in one request */
     struct xh_flows *flows;     /* what streams by, and what is on its way to the shadow */
     struct xh_flights *flights; /* what fetches ahead to the shadow */
     struct xh_sharing *sharing; /* of the link, with other readers */

@@ -172,6 +172,24 @@ uint64_t xh_policy_hint_window(uint64_t most);
  * where its dataset does. */
 uint64_t xh_policy_joint_window(uint64_t window, uint64_t run, uint64_t len);
 
+/* A reader of small pieces in no order. */
+struct xh_paid {
+    unsigned reads;        /* so many waited for a round trip each */
+    uint64_t waited_ns;    /* for them, as long as it takes while nothing else comes */
+    uint64_t slowed_ns;    /* what it took longer since something comes that lies around them */
+    int stopped;           /* that was ended, as it slowed them */
+    uint64_t bytes;        /* of all that lies around them */
+    uint64_t second_bytes; /* of these that come a second; 0: unknown */
+    int in_vain;           /* what came unasked of the server's last file was hardly read */
+};
+
+/* Returns 1 when all that lies around them is to come, while they go on: it slows them hardly, or the reader has waited
+ * for a good part of the time that it takes. A link whose rate is not known is taken for a fast one. */
+int xh_policy_pays_for_all(const struct xh_paid *p);
+
+/* Returns 1 when that came in vain, as only |hits| reads found what they wanted since it began to. */
+int xh_policy_paid_in_vain(unsigned hits);
+
 /* Returns how many bytes may be fetched in vain: what a link of 1 Gbit/s carries in an eighth of a round trip. */
 uint64_t xh_policy_spare_bytes(double rtt_ms);
 

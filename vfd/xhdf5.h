@@ -51,7 +51,7 @@ typedef struct H5FD_xhdf5_config_t {
     /* Transfers. Sizes are in bytes, times in milliseconds, switches are 0 or 1. */
     int64_t connections;     /* most parallel connections to one server */
     int64_t engine_threads;  /* threads that move data; 0: automatic, up to 2 */
-    int64_t readahead;       /* switch: fetch ahead of a sequential reader */
+    int64_t readahead;       /* switch: fetch ahead of readers */
     /* how far readahead may run ahead of the reader; also the most memory for it in the process */
     int64_t readahead_bytes;
     int64_t part_bytes;      /* smallest piece that a long range is split into, for several connections */

@@ -25,6 +25,7 @@ struct xh_seen {
     int missed;                  /* not all of it was there: in the shadow, or a metadata image */
     int staged;                  /* from ASKED on: the stage brings all that was not there */
     int alone;                   /* from ASKED on: it had to fetch what nothing had foreseen */
+    uint64_t begun_ns;           /* where it missed something: when it began */
 };
 
 struct xh_observer {

@@ -1,5 +1,6 @@
 /* The observers, in the order in which they are told: see observer.h. */
 #include "alike.h"
+#include "around.h"
 #include "head.h"
 #include "heaps.h"
 #include "hints.h"
@@ -16,6 +17,7 @@
 static const struct xh_observer *const observers[] = {
     &xh_whole_bulk_observer,
     &xh_whole_observer,
+    &xh_around_observer,
     &xh_head_observer,
     &xh_siblings_observer,
     &xh_beside_observer,

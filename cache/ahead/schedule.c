@@ -6,6 +6,7 @@
 
 #include "disk/disk.h"
 #include "object.h"
+#include "pages/background.h"
 #include "pages/fetch.h"
 #include "pages/flow.h"
 #include "pages/keep.h"
@@ -215,6 +216,40 @@ int xh_schedule_whole(struct xh_file *f, int opens)
         return 1;
     atomic_store_explicit(&f->whole->asked, XH_WHOLE_NOT_YET, memory_order_relaxed); /* there is no room for it */
     return 0;
+}
+
+/* ---- around reads in no order */
+
+/* The longest stretch of |r|, in pages, of which no more than |gap| bytes together are here. */
+static struct xh_range longest_lack(struct xh_file *f, struct xh_range r, uint64_t gap)
+{
+    struct xh_range best = {0, 0};
+    uint64_t end = xh_page_up(r.off + r.len), from = r.off / XH_PAGE_BYTES, to = from;
+    for (uint64_t p = from; p < end; p++) {
+        if (xh_shadow_peek(f->shadow, p) != XH_CLAIM_MINE || xh_disk_has(f->disk, p))
+            continue;
+        if (p - to > gap / XH_PAGE_BYTES)
+            from = p;
+        to = p + 1;
+        if (to - from > best.len / XH_PAGE_BYTES)
+            best = (struct xh_range){from * XH_PAGE_BYTES, (to - from) * XH_PAGE_BYTES};
+    }
+    best.len = xh_min64(best.len, f->size - best.off);
+    return best;
+}
+
+int xh_schedule_around(struct xh_file *f, struct xh_range r, uint64_t at)
+{
+    struct xh_range lacks = longest_lack(f, r, xh_background_gap(f));
+    if (lacks.len < XH_BULK_BYTES)
+        return 0;
+    at -= at % XH_PAGE_BYTES;
+    if (at > lacks.off && at < lacks.off + lacks.len && xh_file_shared(f)) { /* the others begin elsewhere */
+        lacks.len -= at - lacks.off;
+        lacks.off = at;
+    }
+    xh_background_begin(f, lacks);
+    return 1;
 }
 
 /* ---- proposals */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ahead/alike.h"
+#include "ahead/around.h"
 #include "ahead/heaps.h"
 #include "ahead/hints.h"
 #include "ahead/layouts.h"
@@ -27,6 +28,7 @@
 #include "pages/flow.h"
 #include "pages/keep.h"
 #include "pages/limits.h"
+#include "pages/background.h"
 #include "read/read.h"
 #include "source/compressed.h"
 #include "source/metadata_image.h"
@@ -43,12 +45,14 @@ struct whole_file {
     struct xh_layouts layouts;
     struct xh_heaps heaps;
     struct xh_repeats repeats;
+    struct xh_around around;
     struct xh_alike alike;
     struct xh_sequence sequence;
     struct xh_unverified_head unverified;
     struct xh_walk walk;
     struct xh_whole whole;
     struct xh_hints hints;
+    struct xh_background background;
     struct xh_flows flows;
     struct xh_flights flights;
     struct xh_sharing sharing;
@@ -153,6 +157,8 @@ static void become_child(struct xh_file *f)
     xh_layouts_after_fork(f->layouts);
     xh_heaps_after_fork(f->heaps);
     xh_repeats_init(f->repeats);
+    xh_around_init(f->around);
+    xh_background_init(f);
     xh_alike_init(f->alike);
     xh_sequence_init(f->sequence);
     xh_stage_forget(f->stage);
@@ -183,8 +189,14 @@ static const struct xh_other_files other_files = {
     .prefetch = xh_cache_prefetch,
 };
 
+static void arrived(struct xh_file *f)
+{
+    xh_walk_arrived(f);
+    xh_around_arrived(f);
+}
+
 static const struct xh_above above = {
-    .arrived = xh_walk_arrived,
+    .arrived = arrived,
     .lost = xh_schedule_lost,
     .walks = xh_walk_is_ours,
     .is_whole = xh_schedule_is_whole,
@@ -206,12 +218,14 @@ static struct xh_file *file_new(void)
     w->f.layouts = &w->layouts;
     w->f.heaps = &w->heaps;
     w->f.repeats = &w->repeats;
+    w->f.around = &w->around;
     w->f.alike = &w->alike;
     w->f.sequence = &w->sequence;
     w->f.unverified = &w->unverified;
     w->f.walk = &w->walk;
     w->f.whole = &w->whole;
     w->f.hints = &w->hints;
+    w->f.background = &w->background;
     w->f.flows = &w->flows;
     w->f.flights = &w->flights;
     w->f.sharing = &w->sharing;
@@ -235,6 +249,8 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     xh_layouts_init(f->layouts);
     xh_heaps_init(f->heaps);
     xh_repeats_init(f->repeats);
+    xh_around_init(f->around);
+    xh_background_init(f);
     xh_alike_init(f->alike);
     xh_sequence_init(f->sequence);
     xh_stage_init(f->stage);
@@ -488,6 +504,7 @@ void xh_cache_close(struct xh_file *f)
     xh_file_after_fork(f); /* what the parent has in flight does not end here */
     xh_siblings_leave(f);
     xh_whole_end(f);
+    xh_around_end(f);
     xh_alike_end(f);
     end_aloud(f);
     file_free(f);

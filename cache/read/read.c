@@ -30,7 +30,8 @@ static void tell(struct xh_file *f, enum xh_moment moment, enum xh_kind kind, co
                  const struct xh_served *s, int led)
 {
     const struct xh_seen seen = {.kind = kind, .ext = ext, .n = n, .led = led, .missed = s->missed, .reread = s->reread,
-                                 .staged = s->ahead && !s->alone, .alone = s->alone > 0};
+                                 .staged = s->ahead && !s->alone, .alone = s->alone > 0,
+                                 .begun_ns = s->begun_ns};
     if (n)
         xh_observers_tell(f, &seen, moment);
 }
@@ -167,6 +168,7 @@ static int read_pages(struct xh_file *f, enum xh_kind kind, const struct xh_exte
     if (rc)
         return rc;
     op.served.missed = 1;
+    op.served.begun_ns = xh_now_ns();
     xh_count(&f->counters, bytes_asked, op.bytes);
     rc = read_missing(&op, err);
     xh_trace(XH_T_READ, "read", "extents=%zu bytes=%llu off=%llu kind=%s result=%s", n,
@@ -191,6 +193,7 @@ static int read_in_pieces(struct xh_file *f, const struct xh_extent *ext, struct
             e.len = PIECE_BYTES;
         rc = read_pages(f, XH_KIND_RAW, &e, 1, served, err);
         at += e.len;
+        all.begun_ns = all.missed ? all.begun_ns : served->begun_ns;
         all.missed |= served->missed;
         all.ahead += served->ahead;
         all.elsewhere += served->elsewhere;

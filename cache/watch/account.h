@@ -29,6 +29,7 @@ struct xh_served {
     uint64_t elsewhere; /* bytes that another claim was fetching */
     uint64_t alone;     /* bytes that nothing had fetched ahead */
     uint64_t waited_ns; /* wait for the network */
+    uint64_t begun_ns;  /* where it missed something: when it began */
 };
 
 struct xh_account {

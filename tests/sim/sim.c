@@ -396,7 +396,7 @@ static int is_of_cache(const struct bench *b, struct sim_world *w)
                     {"R-scattered", SIM_SCATTERED}, {"R-strides", SIM_STRIDES}, {"R-announced", SIM_HINTED}};
     for (size_t i = 0; i < sizeof readings / sizeof *readings; i++)
         if (strcmp(b->name, readings[i].name) == 0) {
-            w->object.size = READ_FILE_BYTES;
+            w->object.size = b->megabytes > 0 ? (uint64_t)(b->megabytes * MB) : READ_FILE_BYTES;
             w->readers = b->readers < SIM_READERS_MOST ? b->readers : SIM_READERS_MOST;
             w->shared = 1;
             for (unsigned k = 0; k < w->readers; k++) {
@@ -897,7 +897,8 @@ static void usage(void)
            "    packed chunks, a reader that takes NS for a byte;\n"
            "    beside download-then-open; without MB: 1 to 700 MB at 1 to 160 ms, or each N-th of these (--every)\n"
            "sim --workload R-stream|R-steps|R-random|R-scattered|R-strides|R-announced [--readers N] [--reads N]\n"
-           "    [--piece BYTES]   the cache without HDF5: so many pieces for each reader; scattered: many in a call\n"
+           "    [--piece BYTES] [--megabytes MB]   the cache without HDF5: so many pieces for each reader,\n"
+           "    of a file of so many MB; scattered: many in a call\n"
            "sim --workload R-beside [--images N] [--reads N] [--within S]   a stream, and from its fourth second\n"
            "    on a reader of so many small pieces, which is timed\n"
            "sim --workload … --site RTT,MBIT,LOSS[,SECONDS,MBIT]   another server has the file too, behind a link of\n"

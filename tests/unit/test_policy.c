@@ -362,6 +362,39 @@ Test(policy, after_one_that_came_in_vain_a_file_comes_whole_for_a_reader_that_go
     cr_assert_not(xh_policy_came_in_vain(0, 0));
 }
 
+Test(policy, what_lies_around_reads_in_no_order_comes_while_it_does_not_slow_them_or_once_it_is_paid_for)
+{
+    const struct xh_paid eight = {.reads = 8, .waited_ns = 400000000, .bytes = 40 * MIB};
+    static const struct {
+        const char *what;
+        uint64_t slowed_ns, second_bytes, bytes;
+        unsigned reads;
+        int stopped, in_vain, comes;
+    } cases[] = {
+        {"a link that is not known", 0, 0, 40 * MIB, 8, 0, 0, 1},
+        {"too few reads", 0, 0, 40 * MIB, 7, 0, 0, 0},
+        {"the last file's came in vain", 0, 0, 40 * MIB, 63, 0, 1, 0},
+        {"the reader goes on all the same", 0, 0, 40 * MIB, 64, 0, 1, 1},
+        {"it takes 40 s, and slows no read", 100000000, MIB, 40 * MIB, 8, 0, 0, 1},
+        {"it takes 40 s, and slows them", 100000001, MIB, 40 * MIB, 8, 0, 0, 0},
+        {"it was ended for that", 0, MIB, 40 * MIB, 8, 1, 0, 0},
+        {"it takes twice as long as was waited", 400000000, 50 * MIB, 40 * MIB, 8, 1, 0, 1},
+        {"and a little longer", 400000000, 50 * MIB, 41 * MIB, 8, 1, 0, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct xh_paid p = eight;
+        p.slowed_ns = cases[i].slowed_ns;
+        p.second_bytes = cases[i].second_bytes;
+        p.bytes = cases[i].bytes;
+        p.reads = cases[i].reads;
+        p.stopped = cases[i].stopped;
+        p.in_vain = cases[i].in_vain;
+        cr_assert_eq(xh_policy_pays_for_all(&p), cases[i].comes, "%s", cases[i].what);
+    }
+    cr_assert(xh_policy_paid_in_vain(7));
+    cr_assert_not(xh_policy_paid_in_vain(8));
+}
+
 Test(policy, what_does_not_come_whole)
 {
     const struct xh_opened small = {.size = 4 * MIB, .most_ahead = 64 * MIB, .whole_file_bytes = 16 * MIB,

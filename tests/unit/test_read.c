@@ -107,6 +107,7 @@ static struct {
     int fleeting; /* what it says of the version proves nothing to another opening */
     int whole; /* it sends no parts */
     unsigned transfers; /* that were asked for */
+    int in_vain, said_in_vain; /* what came unasked of the last file was hardly read; so it was told */
     int open_holds, open_fails; /* an opening waits, or finds nothing */
     struct xh_shadow *left_in; /* while the reader is found out, reader "aa" asks, and leaves there what it learnt */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
@@ -245,7 +246,7 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x",
-                                   .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
+                                   .in_vain = engine.in_vain, .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
                                    .max_range_header = 3900,
                                    .flight_bytes = engine.grows ? 20000 : 1u << 20,
                                    .connections = 8, .streaming = 8, .scattered = 8,
@@ -263,7 +264,8 @@ void xh_origin_tell_apart(const char *url)
 
 void xh_origin_came_in_vain(struct xh_origin *o, int vain)
 {
-    (void)o, (void)vain;
+    (void)o;
+    engine.said_in_vain = vain;
 }
 
 void xh_origin_beside(struct xh_origin *o, unsigned files)
@@ -3137,6 +3139,85 @@ Test(read, what_was_told_without_an_end_opens_nothing, .timeout = 20)
     int rc;
     cr_assert_null(open_heard("known", 5, &rc));
     cr_assert_eq(rc, XH_E_INVAL);
+}
+
+/* ---- small reads in no order */
+
+#define SCATTERED 8
+#define SCATTERED_BYTES 100u
+
+/* The |i|th of places that lie in no order, all over the object. */
+static uint64_t scattered(unsigned i)
+{
+    static const uint8_t places[] = {3, 17, 0, 25, 9, 28, 13, 6, 21, 1, 15, 27, 8, 19, 4, 23, 11, 2, 26, 14};
+    return 20000 + 100000u * places[i];
+}
+
+static void read_scattered(struct xh_file *f, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++)
+        read_piece(f, XH_KIND_RAW, scattered(i), SCATTERED_BYTES);
+}
+
+Test(read, what_lies_around_small_reads_in_no_order_comes_by_one_request, .timeout = 50)
+{
+    engine.streams = 1;
+    struct xh_file *f = open_test("shadow=off");
+    read_scattered(f, 0, SCATTERED - 1);
+    cr_assert_eq(engine.loads, 0, "a few reads show no habit");
+    read_scattered(f, SCATTERED - 1, SCATTERED);
+    cr_assert_eq(engine.loads, 1);
+    drain();
+    uint64_t before = fetched(f);
+    cr_assert_leq(before, 2900000 + SCATTERED * 2 * XH_PAGE_BYTES, "it came more than once");
+    engine.said_in_vain = -1;
+    for (unsigned i = 0; i < 20; i++)
+        if (scattered(i) < 2800000)
+            read_piece(f, XH_KIND_RAW, scattered(i) + 50000, SCATTERED_BYTES);
+    cr_assert_eq(fetched(f), before, "it is here");
+    xh_cache_close(f);
+    cr_assert_eq(engine.said_in_vain, 0);
+}
+
+/* What comes in the background holds no claims: who wants some of it sooner fetches it. */
+Test(read, nobody_waits_for_what_lies_around_reads, .timeout = 50)
+{
+    engine.streams = 1;
+    struct xh_file *f = open_test("shadow=off");
+    read_scattered(f, 0, SCATTERED - 1);
+    hold(1);
+    for (unsigned i = SCATTERED - 1; i < 2 * SCATTERED; i++)
+        read_held(f, XH_KIND_RAW, scattered(i), SCATTERED_BYTES);
+    cr_assert_eq(engine.loads, 1);
+    hold(0);
+    drain();
+    xh_cache_close(f);
+}
+
+/* Then the next file's reader has to go on for longer. */
+Test(read, what_lies_around_reads_and_is_not_read_came_in_vain, .timeout = 50)
+{
+    engine.streams = 1;
+    struct xh_file *f = open_test("shadow=off");
+    read_scattered(f, 0, SCATTERED);
+    cr_assert_eq(engine.loads, 1);
+    xh_cache_close(f);
+    cr_assert_eq(engine.said_in_vain, 1);
+    engine.in_vain = 1;
+    row++;
+    f = open_test("shadow=off");
+    read_scattered(f, 0, 20);
+    cr_assert_eq(engine.loads, 1);
+    xh_cache_close(f);
+}
+
+Test(read, what_lies_around_reads_does_not_come_where_it_is_more_than_there_is_room_for, .timeout = 50)
+{
+    engine.streams = 1;
+    struct xh_file *f = open_test("shadow=off,readahead_bytes=1000000");
+    read_scattered(f, 0, 20);
+    cr_assert_eq(engine.loads, 0);
+    xh_cache_close(f);
 }
 
 Test(read, what_lies_between_pieces_that_come_in_one_range_is_kept, .timeout = 50)

@@ -1,0 +1,125 @@
+/* Around: see around.h. When it comes, policy.c decides. */
+#include "around.h"
+
+#include "base/now.h"
+#include "layouts.h"
+#include "object.h"
+#include "pages/background.h"
+#include "policy.h"
+#include "schedule.h"
+#include "source/compressed.h"
+
+void xh_around_init(struct xh_around *a)
+{
+    *a = (struct xh_around){0};
+    pthread_mutex_init(&a->lock, NULL);
+}
+
+/* |a| with |b|; where one is empty, the other. */
+static struct xh_range both(struct xh_range a, struct xh_range b)
+{
+    uint64_t from = xh_min64(a.off, b.off), to = xh_max64(a.off + a.len, b.off + b.len);
+    return a.len == 0 ? b : b.len == 0 ? a : (struct xh_range){from, to - from};
+}
+
+/* A read has waited for |waits_ns| up to |now|; others may have at the same time. |alone|: for nothing that had been
+ * foreseen. */
+static void note_wait(struct xh_around *a, uint64_t now, uint64_t waits_ns, int alone)
+{
+    int began = atomic_load_explicit(&a->began, memory_order_relaxed);
+    uint64_t step = xh_min64(waits_ns, now - a->read_ns), slowed = 0;
+    uint64_t usual = a->idle_reads ? a->idle_ns / a->idle_reads : 0;
+    if (alone && began && waits_ns > usual)
+        slowed = (uint64_t)((double)step * (double)(waits_ns - usual) / (double)waits_ns);
+    if (alone && !began) {
+        a->idle_ns += waits_ns;
+        a->idle_reads++;
+    }
+    a->read_ns = now;
+    a->waited_ns += step - slowed;
+    a->slowed_ns += slowed;
+}
+
+/* It is of |r|, in the dataset |whole|, and nothing had foreseen it. Where it would make |a->in| longer than |most|,
+ * the reader is elsewhere. */
+static void note_place(struct xh_around *a, struct xh_range r, struct xh_range whole, uint64_t most)
+{
+    struct xh_range in = both(a->in, both(r, whole));
+    in = in.len > most ? both(a->in, r) : in;
+    if (in.len > most) {
+        in = r;
+        a->reads = 0;
+        a->waited_ns = a->slowed_ns = 0;
+    }
+    a->in = in;
+    a->last = r.off;
+    a->reads++;
+}
+
+/* Lets come what lies around the reads, or not. The lock is held. */
+static void go_on(struct xh_file *f)
+{
+    struct xh_around *a = f->around;
+    struct xh_origin_info info;
+    struct xh_background_state b;
+    xh_replicas_get_info(f->origin, &info);
+    xh_background_look(f, &b);
+    struct xh_paid paid = {.reads = a->reads, .waited_ns = a->waited_ns, .slowed_ns = a->slowed_ns,
+                           .stopped = a->stopped, .bytes = a->in.len,
+                           .second_bytes = b.second_bytes ? b.second_bytes : info.second_bytes,
+                           .in_vain = info.in_vain};
+    int may = xh_policy_pays_for_all(&paid);
+    if (b.runs && !may) {
+        a->stopped = 1;
+        xh_background_end(f);
+    }
+    if (b.runs || !may || (a->in.off == a->all.off && a->in.len == a->all.len))
+        return;
+    a->all = a->in;
+    if (!xh_schedule_around(f, a->in, a->last))
+        return;
+    a->all.len = 0;
+    xh_background_look(f, &b);
+    if (b.runs)
+        atomic_store_explicit(&a->began, 1, memory_order_relaxed);
+}
+
+static int saw(struct xh_file *f, const struct xh_seen *s)
+{
+    struct xh_around *a = f->around;
+    if (!s->missed && atomic_load_explicit(&a->began, memory_order_relaxed))
+        atomic_fetch_add_explicit(&a->hits, 1, memory_order_relaxed);
+    if (!s->missed || s->staged || !f->shadow || xh_extents_bytes(s->ext, s->n) >= XH_BULK_BYTES ||
+        xh_schedule_is_whole(f) || xh_compressed_used(f->compressed))
+        return 0;
+    struct xh_range span = xh_extents_span(s->ext, s->n);
+    struct xh_range whole = s->alone ? xh_layouts_dataset(f, span) : (struct xh_range){0};
+    uint64_t most = xh_ahead_most(f, 1), now = xh_now_ns();
+    if (pthread_mutex_trylock(&a->lock))
+        return 0;
+    note_wait(a, now, now - s->begun_ns, s->alone);
+    if (s->alone && span.len <= most)
+        note_place(a, span, whole, most);
+    if (a->in.len)
+        go_on(f);
+    pthread_mutex_unlock(&a->lock);
+    return 0;
+}
+
+void xh_around_arrived(struct xh_file *f)
+{
+    struct xh_around *a = f->around;
+    if (!atomic_load_explicit(&a->began, memory_order_relaxed) || pthread_mutex_trylock(&a->lock))
+        return;
+    go_on(f);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void xh_around_end(struct xh_file *f)
+{
+    unsigned hits = atomic_load_explicit(&f->around->hits, memory_order_relaxed);
+    if (f->origin && atomic_load_explicit(&f->around->began, memory_order_relaxed))
+        xh_replicas_came_in_vain(f->origin, xh_policy_paid_in_vain(hits));
+}
+
+const struct xh_observer xh_around_observer = {{[XH_KIND_RAW] = XH_ANSWERED}, saw};

@@ -1,0 +1,40 @@
+/* Around: what lies around small reads that come in no order. Each waits for a round trip while the link stands idle,
+ * and a plain download of all would be over sooner. So what lies around them comes in the background: while that hardly
+ * slows them; and, where it does, once their reader has waited for a good part of the time that it takes. */
+#ifndef XH_AROUND_H
+#define XH_AROUND_H
+
+#include <pthread.h>
+
+#include "base/extent.h"
+#include "observer.h"
+
+extern const struct xh_observer xh_around_observer;
+
+/* Of an open file; changed by around.c alone. */
+struct xh_around {
+    pthread_mutex_t lock; /* guards the rest */
+    struct xh_range in;   /* where the reads were; no longer than what may be kept */
+    uint64_t last;        /* where the last one was */
+    unsigned reads;       /* so many were there */
+    uint64_t read_ns;     /* when the last one had come */
+    uint64_t waited_ns;   /* for them, as long as it takes while nothing else comes */
+    uint64_t slowed_ns;   /* what it took longer since something comes */
+    int stopped;          /* that was ended, as it slowed them */
+    uint64_t idle_ns;     /* how long reads waited before, in all */
+    uint64_t idle_reads;  /* so many were these */
+    struct xh_range all;  /* |in|, once all of it is here that is worth a request */
+    _Atomic int began;    /* something was asked for; relaxed */
+    _Atomic unsigned hits; /* since then so many reads had all that they wanted; relaxed */
+};
+
+/* When the file is opened, and in a fork's child. */
+void xh_around_init(struct xh_around *a);
+
+/* |f| is about to be closed: the server's other files profit from what became of it. */
+void xh_around_end(struct xh_file *f);
+
+/* Something that was fetched ahead has come. On an engine's thread. */
+void xh_around_arrived(struct xh_file *f);
+
+#endif
