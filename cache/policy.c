@@ -35,8 +35,9 @@
 #define PAID_PART 2
 #define SLOWED_PART 4
 
-/* What a link of 1 Gbit/s carries in an eighth of a round trip, by that. */
-#define SPARE_BYTES_A_MS 15625.0
+/* What a link of 1 Gbit/s carries, and what it does in an eighth of a round trip, by that. */
+#define USUAL_BYTES_A_MS 125000.0
+#define SPARE_BYTES_A_MS (USUAL_BYTES_A_MS / 8)
 
 /* What is kept comes in pages. On average it is half a page longer at either end: a fourth of a piece of so many bytes.
  * A second read of what is not kept waits for a round trip, and brings those pages as well. */
@@ -210,10 +211,10 @@ uint64_t xh_policy_spare_bytes(double rtt_ms)
 
 int xh_policy_pays_for_all(const struct xh_paid *p)
 {
-    double rate = p->second_bytes ? (double)p->second_bytes : XH_LINK_FAST_BYTES_PER_NS * 1e9;
-    int slows = p->stopped || p->slowed_ns > p->waited_ns / SLOWED_PART;
+    double rate = p->second_bytes ? (double)p->second_bytes : USUAL_BYTES_A_MS * 1e3;
     int paid = (double)p->waited_ns >= (double)p->bytes / rate * 1e9 / PAID_PART;
-    return p->reads >= (p->in_vain ? WHOLE_TRIPS * VAIN_TIMES : WHOLE_TRIPS) && (paid || !slows);
+    int goes_on = p->runs && p->slowed_ns <= p->waited_ns / SLOWED_PART;
+    return p->far && p->reads >= (p->in_vain ? WHOLE_TRIPS * VAIN_TIMES : WHOLE_TRIPS) && (paid || goes_on);
 }
 
 int xh_policy_paid_in_vain(unsigned hits)

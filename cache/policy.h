@@ -177,14 +177,16 @@ struct xh_paid {
     unsigned reads;        /* so many waited for a round trip each */
     uint64_t waited_ns;    /* for them, as long as it takes while nothing else comes */
     uint64_t slowed_ns;    /* what it took longer since something comes that lies around them */
-    int stopped;           /* that was ended, as it slowed them */
+    int runs;              /* it is under way */
     uint64_t bytes;        /* of all that lies around them */
     uint64_t second_bytes; /* of these that come a second; 0: unknown */
+    int far;               /* the server is: a near one's round trips are not worth bytes in vain */
     int in_vain;           /* what came unasked of the server's last file was hardly read */
 };
 
-/* Returns 1 when all that lies around them is to come, while they go on: it slows them hardly, or the reader has waited
- * for a good part of the time that it takes. A link whose rate is not known is taken for a fast one. */
+/* Returns 1 when all that lies around them is to come: the reader has waited for a good part of the time that it takes.
+ * Once it is under way it goes on all the same while it slows them hardly: a connection may be slow, and the link not
+ * full. A link whose rate is not known is taken for one of 1 Gbit/s. */
 int xh_policy_pays_for_all(const struct xh_paid *p);
 
 /* Returns 1 when that came in vain, as only |hits| reads found what they wanted since it began to. */

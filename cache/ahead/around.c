@@ -65,14 +65,12 @@ static void go_on(struct xh_file *f)
     xh_replicas_get_info(f->origin, &info);
     xh_background_look(f, &b);
     struct xh_paid paid = {.reads = a->reads, .waited_ns = a->waited_ns, .slowed_ns = a->slowed_ns,
-                           .stopped = a->stopped, .bytes = a->in.len,
+                           .runs = b.runs, .bytes = a->in.len,
                            .second_bytes = b.second_bytes ? b.second_bytes : info.second_bytes,
-                           .in_vain = info.in_vain};
+                           .far = info.far, .in_vain = info.in_vain};
     int may = xh_policy_pays_for_all(&paid);
-    if (b.runs && !may) {
-        a->stopped = 1;
+    if (b.runs && !may)
         xh_background_end(f);
-    }
     if (b.runs || !may || (a->in.off == a->all.off && a->in.len == a->all.len))
         return;
     a->all = a->in;

@@ -1,6 +1,6 @@
 /* Around: what lies around small reads that come in no order. Each waits for a round trip while the link stands idle,
- * and a plain download of all would be over sooner. So what lies around them comes in the background: while that hardly
- * slows them; and, where it does, once their reader has waited for a good part of the time that it takes. */
+ * and a plain download of all would be over sooner. So what lies around them comes in the background, once their reader
+ * has waited for a good part of the time that it takes. */
 #ifndef XH_AROUND_H
 #define XH_AROUND_H
 
@@ -20,7 +20,6 @@ struct xh_around {
     uint64_t read_ns;     /* when the last one had come */
     uint64_t waited_ns;   /* for them, as long as it takes while nothing else comes */
     uint64_t slowed_ns;   /* what it took longer since something comes */
-    int stopped;          /* that was ended, as it slowed them */
     uint64_t idle_ns;     /* how long reads waited before, in all */
     uint64_t idle_reads;  /* so many were these */
     struct xh_range all;  /* |in|, once all of it is here that is worth a request */

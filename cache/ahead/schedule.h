@@ -44,7 +44,7 @@ int xh_schedule_whole(struct xh_file *f, int opens);
 /* Returns 1 when all of the file was asked for: there is nothing more to fetch ahead. */
 int xh_schedule_is_whole(const struct xh_file *f);
 
-/* Fetches to the shadow, in the background, the longest stretch of |r| that is not here; where others read the file too,
+/* Fetches to the shadow, in the background, the longest stretch of |r| that is not here; where others read it too,
  * from |at| on, if that lies in it. Returns 0 when none is worth a request. */
 int xh_schedule_around(struct xh_file *f, struct xh_range r, uint64_t at);
 

@@ -362,24 +362,25 @@ Test(policy, after_one_that_came_in_vain_a_file_comes_whole_for_a_reader_that_go
     cr_assert_not(xh_policy_came_in_vain(0, 0));
 }
 
-Test(policy, what_lies_around_reads_in_no_order_comes_while_it_does_not_slow_them_or_once_it_is_paid_for)
+Test(policy, what_lies_around_reads_in_no_order_comes_once_it_is_paid_for_and_goes_on_while_it_does_not_slow_them)
 {
-    const struct xh_paid eight = {.reads = 8, .waited_ns = 400000000, .bytes = 40 * MIB};
+    const struct xh_paid eight = {.reads = 8, .waited_ns = 400000000, .far = 1};
     static const struct {
         const char *what;
         uint64_t slowed_ns, second_bytes, bytes;
         unsigned reads;
-        int stopped, in_vain, comes;
+        int runs, in_vain, comes;
     } cases[] = {
-        {"a link that is not known", 0, 0, 40 * MIB, 8, 0, 0, 1},
+        {"a fast link takes 0.8 s", 0, 0, 100000000, 8, 0, 0, 1},
+        {"or longer", 0, 0, 100000001, 8, 0, 0, 0},
         {"too few reads", 0, 0, 40 * MIB, 7, 0, 0, 0},
         {"the last file's came in vain", 0, 0, 40 * MIB, 63, 0, 1, 0},
         {"the reader goes on all the same", 0, 0, 40 * MIB, 64, 0, 1, 1},
-        {"it takes 40 s, and slows no read", 100000000, MIB, 40 * MIB, 8, 0, 0, 1},
-        {"it takes 40 s, and slows them", 100000001, MIB, 40 * MIB, 8, 0, 0, 0},
-        {"it was ended for that", 0, MIB, 40 * MIB, 8, 1, 0, 0},
-        {"it takes twice as long as was waited", 400000000, 50 * MIB, 40 * MIB, 8, 1, 0, 1},
-        {"and a little longer", 400000000, 50 * MIB, 41 * MIB, 8, 1, 0, 0},
+        {"the link is known, and takes 0.8 s", 0, 50 * MIB, 40 * MIB, 8, 0, 0, 1},
+        {"or longer", 0, 50 * MIB, 40 * MIB + 1, 8, 0, 0, 0},
+        {"it takes 40 s, but slows no read", 100000000, MIB, 40 * MIB, 8, 1, 0, 1},
+        {"it takes 40 s, and slows them", 100000001, MIB, 40 * MIB, 8, 1, 0, 0},
+        {"it slows them, and is paid for", 400000000, 50 * MIB, 40 * MIB, 8, 1, 0, 1},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct xh_paid p = eight;
@@ -387,9 +388,11 @@ Test(policy, what_lies_around_reads_in_no_order_comes_while_it_does_not_slow_the
         p.second_bytes = cases[i].second_bytes;
         p.bytes = cases[i].bytes;
         p.reads = cases[i].reads;
-        p.stopped = cases[i].stopped;
+        p.runs = cases[i].runs;
         p.in_vain = cases[i].in_vain;
         cr_assert_eq(xh_policy_pays_for_all(&p), cases[i].comes, "%s", cases[i].what);
+        p.far = 0;
+        cr_assert_not(xh_policy_pays_for_all(&p), "%s, near", cases[i].what);
     }
     cr_assert(xh_policy_paid_in_vain(7));
     cr_assert_not(xh_policy_paid_in_vain(8));

@@ -97,6 +97,7 @@ static struct {
     int grows; /* two connections are there, in slow start, and six more may be opened */
     unsigned refuses; /* the so-many-th submission, from now on, finds no memory; 0: none */
     uint64_t rtt_ns;
+    unsigned slow_us; /* each transfer takes so long */
     uint64_t watched; /* how often is this byte asked for? */
     unsigned times;
     unsigned loads; /* streams' loads that were asked for */
@@ -128,6 +129,7 @@ static void pass(size_t n)
 
 static void serve(struct xh_transfer *t, unsigned *seed)
 {
+    usleep(engine.slow_us);
     struct xh_err err = {0};
     uint8_t piece[9000];
     uint64_t left = t->origin_private ? engine.breaks : UINT64_MAX;
@@ -246,7 +248,8 @@ int xh_origin_open_told(const char *url, const struct xh_options *o, const char 
 void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x",
-                                   .in_vain = engine.in_vain, .max_ranges = 50, .fleeting = engine.fleeting, .whole = engine.whole,
+                                   .in_vain = engine.in_vain, .max_ranges = 50, .fleeting = engine.fleeting,
+                                   .whole = engine.whole,
                                    .max_range_header = 3900,
                                    .flight_bytes = engine.grows ? 20000 : 1u << 20,
                                    .connections = 8, .streaming = 8, .scattered = 8,
@@ -3162,6 +3165,8 @@ static void read_scattered(struct xh_file *f, unsigned from, unsigned to)
 Test(read, what_lies_around_small_reads_in_no_order_comes_by_one_request, .timeout = 50)
 {
     engine.streams = 1;
+    engine.far = 1;
+    engine.slow_us = 3000;
     struct xh_file *f = open_test("shadow=off");
     read_scattered(f, 0, SCATTERED - 1);
     cr_assert_eq(engine.loads, 0, "a few reads show no habit");
@@ -3183,6 +3188,8 @@ Test(read, what_lies_around_small_reads_in_no_order_comes_by_one_request, .timeo
 Test(read, nobody_waits_for_what_lies_around_reads, .timeout = 50)
 {
     engine.streams = 1;
+    engine.far = 1;
+    engine.slow_us = 3000;
     struct xh_file *f = open_test("shadow=off");
     read_scattered(f, 0, SCATTERED - 1);
     hold(1);
@@ -3198,6 +3205,8 @@ Test(read, nobody_waits_for_what_lies_around_reads, .timeout = 50)
 Test(read, what_lies_around_reads_and_is_not_read_came_in_vain, .timeout = 50)
 {
     engine.streams = 1;
+    engine.far = 1;
+    engine.slow_us = 3000;
     struct xh_file *f = open_test("shadow=off");
     read_scattered(f, 0, SCATTERED);
     cr_assert_eq(engine.loads, 1);
@@ -3214,8 +3223,21 @@ Test(read, what_lies_around_reads_and_is_not_read_came_in_vain, .timeout = 50)
 Test(read, what_lies_around_reads_does_not_come_where_it_is_more_than_there_is_room_for, .timeout = 50)
 {
     engine.streams = 1;
+    engine.far = 1;
+    engine.slow_us = 3000;
     struct xh_file *f = open_test("shadow=off,readahead_bytes=1000000");
     read_scattered(f, 0, 20);
+    cr_assert_eq(engine.loads, 0);
+    xh_cache_close(f);
+}
+
+/* A near server's link would take longer for all of it than the reads have. */
+Test(read, what_lies_around_reads_that_hardly_wait_does_not_come, .timeout = 50)
+{
+    engine.streams = 1;
+    engine.far = 1;
+    struct xh_file *f = open_test("shadow=off");
+    read_scattered(f, 0, SCATTERED);
     cr_assert_eq(engine.loads, 0);
     xh_cache_close(f);
 }
