@@ -26,7 +26,7 @@ void xh_file_after_fork(struct xh_file *f)
 
 int xh_file_is_announced(const struct xh_file *f)
 {
-    return f->opt.asked_as && !f->opt.namer.by_file;
+    return f->opt.asked_as && !f->opt.namer.by_file && !f->opt.guessed;
 }
 
 char *xh_file_kept_as(const struct xh_file *f)

@@ -14,12 +14,23 @@
  * known by other means. */
 #define READS_MOST (16 * XH_LIKENESS_PLACES)
 
+/* One more of the next files is opened ahead for so many that were and came to use: where the row ends, few are asked
+ * for that may not be there. */
+#define HITS_EACH 2
+/* A row of which so many in a row were to be opened ahead in vain is not followed any more: its program takes so long for each file
+ * that it wants what is there then, or the files cannot be opened. */
+#define LATE_MOST 2
+
 /* A row of files. */
 static struct row {
     uint64_t name;   /* 0: none */
     uint64_t turn;   /* when it was last seen */
     int alike;       /* its last two files were read alike */
     struct xh_likeness last;
+    struct xh_counted names; /* of those that the program opened */
+    unsigned asked;          /* so many behind the last one are to be opened ahead, or were */
+    unsigned hits;           /* so many one behind the other were open already */
+    unsigned late;           /* so many were to be, and were not */
 } rows[ROWS_MOST];
 static uint64_t turns;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards these two */
@@ -67,20 +78,29 @@ static struct row *find(uint64_t name)
     return NULL;
 }
 
-/* The place for a new row: that of the one that was not seen for longest. The lock is held. */
-static struct row *place_for(uint64_t name)
+/* The row of that name, seen now; a new one takes the place of the one that was not seen for longest. The lock is
+ * held. */
+static struct row *row_for(uint64_t name)
 {
-    struct row *oldest = rows;
-    for (size_t i = 1; i < ROWS_MOST; i++)
+    struct row *row = find(name), *oldest = rows;
+    for (size_t i = 1; i < ROWS_MOST && !row; i++)
         oldest = rows[i].turn < oldest->turn ? &rows[i] : oldest;
-    *oldest = (struct row){.name = name};
-    return oldest;
+    if (!row)
+        *(row = oldest) = (struct row){.name = name};
+    row->turn = ++turns;
+    return row;
+}
+
+/* 1 when |f| may be one of a row. */
+static int may_be(const struct xh_file *f)
+{
+    return f->opt.readahead && f->shadow && !f->opt.may_lack && !f->opt.namer.by_file && !f->opened_jointly;
 }
 
 int xh_alike_begin(struct xh_file *f, uint64_t head)
 {
     struct xh_alike *a = f->alike;
-    if (!f->opt.readahead || !f->shadow || f->opt.may_lack || f->opt.namer.by_file || f->opened_jointly)
+    if (!may_be(f))
         return 0;
     pthread_once(&once, watch_forks);
     a->own.size = f->size;
@@ -101,6 +121,38 @@ int xh_alike_begin(struct xh_file *f, uint64_t head)
              (unsigned long long)xh_ranges_bytes(a->expected, a->n));
     a->n = xh_schedule(f, &(struct xh_proposal){.kind = XH_KIND_META, .r = a->expected, .n = a->n});
     return a->n > 0 && !a->before.full;
+}
+
+/* The program has opened |url|, which was opened |ahead| or not. Returns how many of the next ones are to be open. The
+ * lock is held. */
+static unsigned goes_on(struct row *row, const char *url, int ahead)
+{
+    char next[XH_COUNTED_BYTES];
+    int is_next = xh_counted_next(&row->names, 1, next) && strcmp(next, url) == 0;
+    row->late = ahead ? 0 : row->late + (is_next && row->asked);
+    row->asked = is_next && row->asked ? row->asked - 1 : 0;
+    row->hits = ahead ? row->hits + 1 : 0;
+    xh_counted_saw(&row->names, url);
+    if (row->last.full || row->late >= LATE_MOST) /* where much of each is read, its opening is the least */
+        return 0;
+    return (unsigned)xh_min64(1 + row->hits / HITS_EACH, XH_ALIKE_AHEAD);
+}
+
+size_t xh_alike_opened(const struct xh_file *f, int ahead, struct xh_alike_next *out)
+{
+    *out = (struct xh_alike_next){0};
+    if (!may_be(f) || f->opt.is_written)
+        return 0;
+    pthread_once(&once, watch_forks);
+    pthread_mutex_lock(&lock);
+    struct row *row = row_for(row_of(f->url));
+    unsigned most = goes_on(row, f->url, ahead);
+    while (out->n < most && xh_counted_next(&row->names, out->n + 1, out->name[out->n]))
+        out->n++;
+    out->asked = (unsigned)xh_min64(row->asked, out->n);
+    row->asked = (unsigned)xh_max64(row->asked, out->n);
+    pthread_mutex_unlock(&lock);
+    return out->n;
 }
 
 /* 1 when the last one of its row was read for nothing else than |s|, and what else was expected: what follows it there
@@ -142,14 +194,12 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
 void xh_alike_end(struct xh_file *f)
 {
     struct xh_alike *a = f->alike;
-    if (!a->row || (a->own.n == 0 && a->n == 0))
+    int in_vain = f->opt.guessed && a->reads == 0; /* it was opened ahead */
+    if (!a->row || (a->own.n == 0 && a->n == 0) || in_vain)
         return;
     int alike = xh_likeness_find(&a->before, &a->own);
     pthread_mutex_lock(&lock);
-    struct row *row = find(a->row);
-    if (!row)
-        row = place_for(a->row);
-    row->turn = ++turns;
+    struct row *row = row_for(a->row);
     row->alike = alike;
     if (a->own.n)
         row->last = a->own;

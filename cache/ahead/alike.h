@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "counted.h"
 #include "likeness.h"
 #include "observer.h"
 
@@ -45,6 +46,18 @@ static inline int xh_alike_expects(const struct xh_alike *a)
 {
     return a->n > 0;
 }
+
+/* So many files of a row are opened ahead at most. */
+#define XH_ALIKE_AHEAD 4u
+
+/* The files of a row that the program will open next, most likely, in their order. */
+struct xh_alike_next {
+    char name[XH_ALIKE_AHEAD][XH_COUNTED_BYTES];
+    unsigned n, asked; /* so many; of these, the first ones were told before */
+};
+
+/* The program has opened |f|; |ahead|: it was open already. Returns |out->n|. */
+size_t xh_alike_opened(const struct xh_file *f, int ahead, struct xh_alike_next *out);
 
 /* |f| is about to be closed. */
 void xh_alike_end(struct xh_file *f);

@@ -301,7 +301,8 @@ static int open_quietly(const char *url, const struct xh_options *o, struct xh_f
     return cache_open(url, o, NULL, NULL, 1, out, err);
 }
 
-static const struct xh_expected_how ahead = {open_quietly, xh_cache_close, xh_version_is_current};
+static const struct xh_expected_how ahead = {open_quietly, xh_cache_close, xh_version_is_current,
+                                              xh_version_is_settled};
 
 int xh_cache_expect(const char *url, const struct xh_options *o)
 {
@@ -355,6 +356,21 @@ static int is_sound(struct xh_file *f)
     return !info.changed;
 }
 
+/* The program has opened |f| with |o|; |was|: it was opened ahead. Opens those ahead that it will open next. Where one
+ * of them could not be, the row has ended. */
+static void open_next(const struct xh_file *f, const struct xh_options *o, int was)
+{
+    struct xh_alike_next next;
+    struct xh_options guess = *o;
+    unsigned i = 0;
+    guess.guessed = 1;
+    for (xh_alike_opened(f, was, &next); i < next.asked; i++)
+        if (!xh_expected_is(next.name[i]))
+            return;
+    for (; i < next.n; i++)
+        xh_cache_expect_now(next.name[i], &guess);
+}
+
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)
 {
     struct xh_handed how;
@@ -364,9 +380,14 @@ int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **
         xh_cache_close(*out);
         rc = 0;
     }
-    if (rc == 0)
-        return cache_open(url, o, NULL, NULL, 0, out, err);
+    if (rc == 0) {
+        rc = cache_open(url, o, NULL, NULL, 0, out, err);
+        if (rc == 0)
+            open_next(*out, o, 0);
+        return rc;
+    }
     if (rc > 0) {
+        open_next(*out, o, !how.kept);
         (*out)->asked_ns = how.asked_ns;
         (*out)->answered_ns = how.opened_ns;
         xh_siblings_asked(*out);

@@ -206,6 +206,16 @@ int xh_expected_note(const char *url, const struct xh_options *o, const struct x
     return noted || is_there;
 }
 
+int xh_expected_is(const char *url)
+{
+    if (!atomic_load_explicit(&all.n, memory_order_relaxed))
+        return 0;
+    pthread_mutex_lock(&all.lock);
+    int is = find(url) != NULL;
+    pthread_mutex_unlock(&all.lock);
+    return is;
+}
+
 /* The lock is held. */
 static void open_some(uint64_t family, size_t n, unsigned beside)
 {
@@ -253,8 +263,16 @@ static int same_options(const struct xh_options *a, const struct xh_options *b)
            a->sums == b->sums && a->is_kept == b->is_kept && a->is_written == b->is_written;
 }
 
+/* 1 for a guess whose file may be one that is being written. The lock is held. */
+static int may_change(const struct expected *e)
+{
+    return e->opt.guessed && e->state == OPEN && !e->how->is_settled(e->file);
+}
+
 static uint64_t fresh_ns(const struct expected *e)
 {
+    if (may_change(e))
+        return 0;
     uint64_t ns = XH_FRESH_TIMES * (e->opened_ns - e->asked_ns);
     ns = ns > XH_FRESH_LEAST_NS ? ns : XH_FRESH_LEAST_NS;
     return ns < STALE_NS ? ns : STALE_NS;
@@ -386,7 +404,12 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
     }
     e->wanted = 1;
     renew(e);
-    if (wait_for(e)) {
+    int interrupted = wait_for(e);
+    if (!interrupted && may_change(e) && e->asked_ns < began) { /* it was asked for before the program came */
+        renew(e);
+        interrupted = wait_for(e);
+    }
+    if (interrupted) {
         e->wanted = 0;
         pthread_mutex_unlock(&all.lock);
         return xh_interrupt_error(err, xh_shown(url, 512));

@@ -3,9 +3,10 @@
  *
  * An opening ahead asks the origin what the program's own would, a moment earlier. When that was longer ago than
  * XH_FRESH_LEAST_NS, and XH_FRESH_TIMES what it took, the origin is asked again before it is handed over: what the
- * program opens is there now, unless no thread can be had for the question. That costs a program that goes through its
- * files at most an eighth of its time. A failure ahead is forgotten, without a message: the program's own opening then
- * asks again. At most XH_EXPECTED_MOST openings are under way or wait to be handed over.
+ * program opens is there now, unless no thread can be had for the question. So it is where nobody has asked for the
+ * file, as its name was guessed, and it changed lately: it may be one that is being written. That costs a program that
+ * goes through its files at most an eighth of its time. A failure ahead is forgotten, without a message: the program's
+ * own opening then asks again. At most XH_EXPECTED_MOST openings are under way or wait to be handed over.
  *
  * A file that another one names is closed with the dataset through which it was read, and mostly opened again for the
  * next read. So the one that was closed last is expected, too, as it is: with what it has on its way. One for each
@@ -28,16 +29,20 @@ struct xh_file;
 #define XH_FRESH_LEAST_NS UINT64_C(5000000000)
 
 /* How files are opened and closed: as xh_cache_open and xh_cache_close. |is_current| asks the origin whether it still
- * has the version that was opened. */
+ * has the version that was opened; |is_settled|, which does not, whether that had not changed for some time. */
 struct xh_expected_how {
     int (*open)(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err);
     void (*close)(struct xh_file *f);
     int (*is_current)(struct xh_file *f);
+    int (*is_settled)(const struct xh_file *f);
 };
 
 /* |url| is the file of its family that is likely opened next: notes it. |how| is constant. Returns 1 when it is noted,
  * or was before. Never fails; does not block. */
 int xh_expected_note(const char *url, const struct xh_options *o, const struct xh_expected_how *how);
+
+/* Returns 1 when |url| was noted, and is not known to fail. */
+int xh_expected_is(const char *url);
 
 /* The next |n| files of |family| will soon be wanted: opens those that were noted and are not open yet, each on a
  * thread of its own. Never fails; does not block. */

@@ -289,6 +289,11 @@ int xh_version_is_current(struct xh_file *f)
     return head.confirmed;
 }
 
+int xh_version_is_settled(const struct xh_file *f)
+{
+    return f->changed_s >= 0 && !f->unsettled && !f->fleeting;
+}
+
 /* ---- what other processes are told */
 
 /* How much of the file's head is told: what the others will want. With an image that is little, and only what is

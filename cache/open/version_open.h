@@ -13,4 +13,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
  * Blocks. */
 int xh_version_is_current(struct xh_file *f);
 
+/* Returns 1 when |f| had not changed for XH_SETTLED_S when it was opened; 0: it had, or that cannot be told. */
+int xh_version_is_settled(const struct xh_file *f);
+
 #endif

@@ -3258,3 +3258,90 @@ Test(read, what_lies_between_pieces_that_come_in_one_range_is_kept, .timeout = 5
     cr_assert_eq(fetched(f), before);
     xh_cache_close(f);
 }
+
+/* ---- files whose names count */
+
+/* Opens the |i|th file of a row, and waits for those that are opened ahead. */
+static struct xh_file *open_counted(unsigned i, const char *config)
+{
+    struct xh_options o = named_options(0, config);
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    char url[64];
+    o.namer = (struct xh_namer){0};
+    snprintf(url, sizeof url, "https://test/run_%04u.h5", 95 + i);
+    cr_assert_eq(xh_cache_open(url, &o, &f, &err), 0, "%s", err.text);
+    while (xh_expected_threads())
+        sched_yield();
+    drain();
+    return f;
+}
+
+/* Reads a little of it. */
+static void read_counted(unsigned i, const char *config)
+{
+    struct xh_file *f = open_counted(i, config);
+    read_page(f, 700 * XH_PAGE_BYTES);
+    read_page(f, 300 * XH_PAGE_BYTES);
+    drain();
+    xh_cache_close(f);
+}
+
+#define COUNTED "shadow=off,whole_file_bytes=0"
+
+Test(read, the_next_files_of_a_row_that_counts_are_opened_ahead, .timeout = 20)
+{
+    static const unsigned ahead[] = {0, 0, 1, 1, 2, 2, 3, 3, 4, 4};
+    engine.reader = "a";
+    engine.opens = 0;
+    for (unsigned i = 0; i < sizeof ahead / sizeof *ahead; i++) {
+        read_counted(i, COUNTED);
+        cr_expect_eq(opens(), i + 1 + ahead[i], "%u: %u", i, opens());
+    }
+    struct xh_file *f = open_counted(10, COUNTED);
+    cr_expect(xh_shadow_has(f->shadow, 700, 1) && xh_shadow_has(f->shadow, 300, 1), "and read as those before");
+    xh_cache_close(f);
+}
+
+Test(read, where_a_row_ends_no_more_files_are_asked_for, .timeout = 20)
+{
+    engine.reader = "a";
+    for (unsigned i = 0; i < 6; i++) /* the seventh and the eighth are open now */
+        read_counted(i, COUNTED);
+    engine.open_fails = 1;
+    read_counted(6, COUNTED);
+    unsigned asked = opens();
+    read_counted(7, COUNTED);
+    cr_expect_eq(opens(), asked);
+    engine.open_fails = 0;
+    read_counted(8, COUNTED);
+    read_counted(9, COUNTED);
+    cr_expect_eq(opens(), asked + 2, "they were there after all");
+}
+
+Test(read, a_program_that_opens_other_names_or_wants_nothing_ahead_has_none_opened, .timeout = 20)
+{
+    static const unsigned names[] = {0, 5, 1, 7, 30, 2, 31, 12};
+    engine.reader = "a";
+    engine.opens = 0;
+    for (unsigned i = 0; i < 8; i++)
+        read_counted(names[i], COUNTED);
+    cr_expect_eq(opens(), 8);
+    for (unsigned i = 50; i < 56; i++)
+        read_counted(i, COUNTED ",readahead=off");
+    cr_expect_eq(opens(), 14);
+}
+
+/* It may be one that is being written: what the program opens is what is there when it does. */
+Test(read, a_file_whose_name_was_guessed_and_that_changed_lately_is_asked_for_again, .timeout = 20)
+{
+    engine.reader = "a";
+    for (unsigned i = 0; i < 4; i++)
+        read_counted(i, COUNTED);
+    unsigned asked = opens();
+    engine.fleeting = engine.confirms = 1;
+    read_counted(4, COUNTED);
+    cr_expect_eq(opens(), asked + 2, "it was opened before that, and two more are now");
+    read_counted(5, COUNTED);
+    cr_expect_eq(opens(), asked + 4, "it is asked for again, and one more is opened");
+}
