@@ -17,8 +17,8 @@
 /* One more of the next files is opened ahead for so many that were and came to use: where the row ends, few are asked
  * for that may not be there. */
 #define HITS_EACH 2
-/* A row of which so many in a row were to be opened ahead in vain is not followed any more: its program takes so long for each file
- * that it wants what is there then, or the files cannot be opened. */
+/* A row of which so many, one behind the other, were to be opened ahead in vain is not followed any more: its program
+ * takes so long for each file that it wants what is there then, or the files cannot be opened. */
 #define LATE_MOST 2
 
 /* A row of files. */

@@ -220,7 +220,7 @@ int xh_schedule_whole(struct xh_file *f, int opens)
 
 /* ---- around reads in no order */
 
-/* The longest stretch of |r|, in pages, of which no more than |gap| bytes together are here. */
+/* The longest stretch of |r|, in pages, of which no more than |gap| bytes one behind the other are here. */
 static struct xh_range longest_lack(struct xh_file *f, struct xh_range r, uint64_t gap)
 {
     struct xh_range best = {0, 0};
