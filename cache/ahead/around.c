@@ -56,8 +56,8 @@ static void note_place(struct xh_around *a, struct xh_range r, struct xh_range w
     a->reads++;
 }
 
-/* Lets come what lies around the reads, or not. The lock is held. */
-static void go_on(struct xh_file *f)
+/* Lets come what lies around the reads, or not. |most|: so many bytes may be kept. The lock is held. */
+static void go_on(struct xh_file *f, uint64_t most)
 {
     struct xh_around *a = f->around;
     struct xh_origin_info info;
@@ -68,17 +68,17 @@ static void go_on(struct xh_file *f)
                            .runs = b.runs, .bytes = a->in.len,
                            .second_bytes = b.second_bytes ? b.second_bytes : info.second_bytes,
                            .far = info.far, .in_vain = info.in_vain};
-    int may = xh_policy_pays_for_all(&paid);
+    int may = a->in.len <= most && xh_policy_pays_for_all(&paid); /* there may be less room than there was */
     if (b.runs && !may)
         xh_background_end(f);
-    if (b.runs || !may || (a->in.off == a->all.off && a->in.len == a->all.len))
+    if (b.runs || b.failed || !may || info.streams == 0 || (a->in.off == a->all.off && a->in.len == a->all.len))
         return;
     a->all = a->in;
     if (!xh_schedule_around(f, a->in, a->last))
         return;
     a->all.len = 0;
     xh_background_look(f, &b);
-    if (b.runs)
+    if (b.began)
         atomic_store_explicit(&a->began, 1, memory_order_relaxed);
 }
 
@@ -99,18 +99,9 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     if (s->alone && span.len <= most)
         note_place(a, span, whole, most);
     if (a->in.len)
-        go_on(f);
+        go_on(f, most);
     pthread_mutex_unlock(&a->lock);
     return 0;
-}
-
-void xh_around_arrived(struct xh_file *f)
-{
-    struct xh_around *a = f->around;
-    if (!atomic_load_explicit(&a->began, memory_order_relaxed) || pthread_mutex_trylock(&a->lock))
-        return;
-    go_on(f);
-    pthread_mutex_unlock(&a->lock);
 }
 
 void xh_around_end(struct xh_file *f)

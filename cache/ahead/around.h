@@ -33,7 +33,4 @@ void xh_around_init(struct xh_around *a);
 /* |f| is about to be closed: the server's other files profit from what became of it. */
 void xh_around_end(struct xh_file *f);
 
-/* Something that was fetched ahead has come. On an engine's thread. */
-void xh_around_arrived(struct xh_file *f);
-
 #endif

@@ -24,11 +24,11 @@
 #include "expected.h"
 #include "object.h"
 #include "opening.h"
+#include "pages/background.h"
 #include "pages/fetch.h"
 #include "pages/flow.h"
 #include "pages/keep.h"
 #include "pages/limits.h"
-#include "pages/background.h"
 #include "read/read.h"
 #include "source/compressed.h"
 #include "source/metadata_image.h"
@@ -189,14 +189,8 @@ static const struct xh_other_files other_files = {
     .prefetch = xh_cache_prefetch,
 };
 
-static void arrived(struct xh_file *f)
-{
-    xh_walk_arrived(f);
-    xh_around_arrived(f);
-}
-
 static const struct xh_above above = {
-    .arrived = arrived,
+    .arrived = xh_walk_arrived,
     .lost = xh_schedule_lost,
     .walks = xh_walk_is_ours,
     .is_whole = xh_schedule_is_whole,

@@ -100,7 +100,7 @@ void xh_background_begin(struct xh_file *f, struct xh_range r)
     pthread_mutex_lock(&b->lock);
     int begins = !b->runs && !b->failed && r.len > 0;
     if (begins) {
-        b->runs = 1;
+        b->runs = b->began = 1;
         b->r = r;
         b->here = 0;
         b->t = (struct xh_transfer){.ranges = &b->r, .nranges = 1, .speculative = 1, .ctx = b, .bytes = on_bytes,
@@ -132,6 +132,7 @@ void xh_background_look(struct xh_file *f, struct xh_background_state *out)
 {
     struct xh_background *b = f->background;
     pthread_mutex_lock(&b->lock);
-    *out = (struct xh_background_state){.runs = b->runs, .second_bytes = b->fastest};
+    *out = (struct xh_background_state){.runs = b->runs, .began = b->began, .failed = b->failed,
+                                         .second_bytes = b->fastest};
     pthread_mutex_unlock(&b->lock);
 }

@@ -20,6 +20,7 @@ struct xh_background {
     uint64_t fastest; /* bytes a second, by the fastest measurement; 0: there was none */
     uint64_t here; /* bytes that were here already, or another's, one behind the other, up to the last one */
     int runs;      /* something is under way */
+    int began;     /* something was under way */
     int failed;    /* and is not begun again */
 };
 
@@ -38,6 +39,8 @@ void xh_background_end(struct xh_file *f);
 
 struct xh_background_state {
     int runs;              /* something is under way */
+    int began;             /* something was, or is */
+    int failed;            /* and nothing will be any more */
     uint64_t second_bytes; /* that came a second, where it came fastest; 0: it is not known yet */
 };
 

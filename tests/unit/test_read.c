@@ -101,6 +101,7 @@ static struct {
     uint64_t watched; /* how often is this byte asked for? */
     unsigned times;
     unsigned loads; /* streams' loads that were asked for */
+    int at_once; /* they have come when submitting them returns */
     uint64_t breaks; /* what was asked for ahead brings so many bytes, and then is cancelled; 0: it does not */
     const char *reader; /* who this process is to the origin; NULL: it cannot be told */
     int confirms; /* the hint's version is still there */
@@ -310,6 +311,8 @@ int xh_origin_submit(struct xh_origin *o, struct xh_transfer *const *ts, size_t 
         engine.busy++;
     }
     pthread_cond_broadcast(&engine.more);
+    while (engine.at_once && ts[0]->full && engine.busy)
+        pthread_cond_wait(&engine.drained, &engine.lock);
     pthread_mutex_unlock(&engine.lock);
     return 0;
 }
@@ -3149,11 +3152,17 @@ Test(read, what_was_told_without_an_end_opens_nothing, .timeout = 20)
 #define SCATTERED 8
 #define SCATTERED_BYTES 100u
 
-/* The |i|th of places that lie in no order, all over the object. */
-static uint64_t scattered(unsigned i)
+/* The |i|th of places that lie in no order, the nearest |apart|. */
+static uint64_t scattered_by(unsigned i, uint64_t apart)
 {
     static const uint8_t places[] = {3, 17, 0, 25, 9, 28, 13, 6, 21, 1, 15, 27, 8, 19, 4, 23, 11, 2, 26, 14};
-    return 20000 + 100000u * places[i];
+    return 20000 + apart * places[i];
+}
+
+/* The same all over the object. */
+static uint64_t scattered(unsigned i)
+{
+    return scattered_by(i, 100000);
 }
 
 static void read_scattered(struct xh_file *f, unsigned from, unsigned to)
@@ -3239,6 +3248,52 @@ Test(read, what_lies_around_reads_that_hardly_wait_does_not_come, .timeout = 50)
     struct xh_file *f = open_test("shadow=off");
     read_scattered(f, 0, SCATTERED);
     cr_assert_eq(engine.loads, 0);
+    xh_cache_close(f);
+}
+
+/* However soon it came. */
+Test(read, what_lay_around_reads_and_came_at_once_is_counted, .timeout = 50)
+{
+    engine.streams = 1;
+    engine.far = 1;
+    engine.slow_us = 3000;
+    engine.at_once = 1;
+    struct xh_file *f = open_test("shadow=off");
+    read_scattered(f, 0, SCATTERED);
+    cr_assert_eq(engine.loads, 1);
+    for (unsigned i = 0; i < 20; i++)
+        if (scattered(i) < 2800000)
+            read_piece(f, XH_KIND_RAW, scattered(i) + 50000, SCATTERED_BYTES);
+    engine.said_in_vain = -1;
+    xh_cache_close(f);
+    cr_assert_eq(engine.said_in_vain, 0);
+}
+
+/* What comes makes others' pages go, and its own: it is not asked for for ever. */
+Test(read, what_lies_around_reads_and_finds_no_room_is_not_asked_for_again_and_again, .timeout = 50)
+{
+    static const char *config = "shadow=off,private_budget_bytes=4M";
+    struct xh_file *f, *others[4];
+    engine.streams = 1;
+    engine.far = 1;
+    engine.slow_us = 3000;
+    f = open_test(config);
+    for (unsigned i = 0; i < SCATTERED - 1; i++)
+        read_piece(f, XH_KIND_RAW, scattered_by(i, 65000), SCATTERED_BYTES);
+    hold(1);
+    read_held(f, XH_KIND_RAW, scattered_by(SCATTERED - 1, 65000), SCATTERED_BYTES);
+    cr_assert_eq(engine.loads, 1);
+    for (unsigned k = 0; k < 4; k++) {
+        row++;
+        others[k] = open_now("shadow=off,private_budget_bytes=4M,readahead=off");
+        for (unsigned i = 0; i < 12; i++)
+            read_held(others[k], XH_KIND_RAW, 200000 * i, 200000);
+    }
+    hold(0);
+    usleep(1000000);
+    cr_assert_leq(engine.loads, 2, "it was asked for %u times", engine.loads);
+    for (unsigned k = 0; k < 4; k++)
+        xh_cache_close(others[k]);
     xh_cache_close(f);
 }
 
