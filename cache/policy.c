@@ -217,6 +217,11 @@ int xh_policy_pays_for_all(const struct xh_paid *p)
     return p->far && p->reads >= (p->in_vain ? WHOLE_TRIPS * VAIN_TIMES : WHOLE_TRIPS) && (paid || goes_on);
 }
 
+int xh_policy_comes_by_itself(uint64_t bytes, uint64_t around)
+{
+    return bytes >= XH_BULK_BYTES && bytes >= around / REST_TIMES;
+}
+
 int xh_policy_paid_in_vain(unsigned hits)
 {
     return hits < WHOLE_TRIPS;

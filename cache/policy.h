@@ -189,6 +189,11 @@ struct xh_paid {
  * full. A link whose rate is not known is taken for one of 1 Gbit/s. */
 int xh_policy_pays_for_all(const struct xh_paid *p);
 
+/* Returns 1 when a read of |bytes| brings so much itself of |around| bytes which come in the background that these end:
+ * they would come twice, the more so where others like it follow. It is as large a part as brings all of a small file
+ * with it. */
+int xh_policy_comes_by_itself(uint64_t bytes, uint64_t around);
+
 /* Returns 1 when that came in vain, as only |hits| reads found what they wanted since it began to. */
 int xh_policy_paid_in_vain(unsigned hits);
 

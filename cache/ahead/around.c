@@ -40,18 +40,23 @@ static void note_wait(struct xh_around *a, uint64_t now, uint64_t waits_ns, int 
     a->slowed_ns += slowed;
 }
 
+static void begin_anew(struct xh_around *a, struct xh_range in)
+{
+    a->in = in;
+    a->reads = 0;
+    a->waited_ns = a->slowed_ns = 0;
+}
+
 /* It is of |r|, in the dataset |whole|, and nothing had foreseen it. Where it would make |a->in| longer than |most|,
  * the reader is elsewhere. */
 static void note_place(struct xh_around *a, struct xh_range r, struct xh_range whole, uint64_t most)
 {
     struct xh_range in = both(a->in, both(r, whole));
     in = in.len > most ? both(a->in, r) : in;
-    if (in.len > most) {
-        in = r;
-        a->reads = 0;
-        a->waited_ns = a->slowed_ns = 0;
-    }
-    a->in = in;
+    if (in.len > most)
+        begin_anew(a, r);
+    else
+        a->in = in;
     a->last = r.off;
     a->reads++;
 }
@@ -104,6 +109,20 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     return 0;
 }
 
+/* A read that is about to bring much of it itself, most likely as the first of others like it: it would come twice. */
+static int saw_large(struct xh_file *f, const struct xh_seen *s)
+{
+    struct xh_around *a = f->around;
+    uint64_t bytes = xh_extents_bytes(s->ext, s->n);
+    if (bytes < XH_BULK_BYTES || !atomic_load_explicit(&a->began, memory_order_relaxed) ||
+        pthread_mutex_trylock(&a->lock))
+        return 0;
+    if (xh_policy_comes_by_itself(bytes, a->in.len) && xh_background_leave(f, xh_extents_span(s->ext, s->n)))
+        begin_anew(a, (struct xh_range){0, 0});
+    pthread_mutex_unlock(&a->lock);
+    return 0;
+}
+
 void xh_around_end(struct xh_file *f)
 {
     unsigned hits = atomic_load_explicit(&f->around->hits, memory_order_relaxed);
@@ -111,4 +130,5 @@ void xh_around_end(struct xh_file *f)
         xh_replicas_came_in_vain(f->origin, xh_policy_paid_in_vain(hits));
 }
 
+const struct xh_observer xh_around_large_observer = {{[XH_KIND_RAW] = XH_MISSED}, saw_large};
 const struct xh_observer xh_around_observer = {{[XH_KIND_RAW] = XH_ANSWERED}, saw};

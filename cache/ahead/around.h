@@ -9,7 +9,7 @@
 #include "base/extent.h"
 #include "observer.h"
 
-extern const struct xh_observer xh_around_observer;
+extern const struct xh_observer xh_around_large_observer, xh_around_observer;
 
 /* Of an open file; changed by around.c alone. */
 struct xh_around {

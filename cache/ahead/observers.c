@@ -17,6 +17,7 @@
 static const struct xh_observer *const observers[] = {
     &xh_whole_bulk_observer,
     &xh_whole_observer,
+    &xh_around_large_observer,
     &xh_around_observer,
     &xh_head_observer,
     &xh_siblings_observer,

@@ -129,6 +129,8 @@ static uint64_t fetch_run(struct xh_file *f, struct xh_range r, uint64_t stream_
         seen = xh_stage_stream(f, r.off, stream_end, p->turns, p->after);
     if (seen == XH_STREAM_LATER)
         return r.off;
+    if (seen > r.off)
+        xh_background_leave(f, (struct xh_range){r.off, seen - r.off});
     int wide = !packed && is_wide(f, &k, r, stream_end, p);
     if (seen > r.off || (p->leads && !wide))
         return seen;
@@ -220,12 +222,16 @@ int xh_schedule_whole(struct xh_file *f, int opens)
 
 /* ---- around reads in no order */
 
-/* The longest stretch of |r|, in pages, of which no more than |gap| bytes one behind the other are here. */
+/* The longest stretch of |r|, in pages, of which no more than |gap| bytes one behind the other are here, or the stage
+ * awaits. */
 static struct xh_range longest_lack(struct xh_file *f, struct xh_range r, uint64_t gap)
 {
     struct xh_range best = {0, 0};
     uint64_t end = xh_page_up(r.off + r.len), from = r.off / XH_PAGE_BYTES, to = from;
+    int staged = !xh_stage_is_empty(f);
     for (uint64_t p = from; p < end; p++) {
+        if (staged && (p = behind_staged(f, p)) >= end)
+            break;
         if (xh_shadow_peek(f->shadow, p) != XH_CLAIM_MINE || xh_disk_has(f->disk, p))
             continue;
         if (p - to > gap / XH_PAGE_BYTES)

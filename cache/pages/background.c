@@ -54,6 +54,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     xh_disk_keep(b->f->disk, off, data, len, 0);
     pthread_mutex_lock(&b->lock);
     b->pace.bytes += len;
+    b->pos = off + len;
     for (size_t n; len > 0 && !b->failed; off += n, data += n, len -= n)
         n = take(b, off, data, len);
     pthread_mutex_unlock(&b->lock);
@@ -89,6 +90,14 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
         f->above->arrived(f);
 }
 
+/* The lock is held, so that it does not end meanwhile. */
+static void end(struct xh_background *b)
+{
+    b->ends = b->runs;
+    if (b->runs && !b->submitting)
+        xh_replicas_cancel(b->f->origin, &b->t);
+}
+
 void xh_background_begin(struct xh_file *f, struct xh_range r)
 {
     struct xh_background *b = f->background;
@@ -98,10 +107,12 @@ void xh_background_begin(struct xh_file *f, struct xh_range r)
     if (info.streams == 0)
         return;
     pthread_mutex_lock(&b->lock);
-    int begins = !b->runs && !b->failed && r.len > 0;
+    int begins = !b->runs && !b->submitting && !b->failed && r.len > 0;
     if (begins) {
-        b->runs = b->began = 1;
+        b->runs = b->submitting = b->began = 1;
+        b->ends = 0;
         b->r = r;
+        b->pos = r.off;
         b->here = 0;
         b->t = (struct xh_transfer){.ranges = &b->r, .nranges = 1, .speculative = 1, .ctx = b, .bytes = on_bytes,
                                     .done = on_done, .full = full};
@@ -111,21 +122,35 @@ void xh_background_begin(struct xh_file *f, struct xh_range r)
         return;
     xh_trace(XH_T_READ, "background", "off=%llu len=%llu", (unsigned long long)r.off, (unsigned long long)r.len);
     xh_limits_share_link(f);
-    if (xh_replicas_submit(f->origin, &t, 1, NULL) == 0)
-        return;
+    int fails = xh_replicas_submit(f->origin, &t, 1, NULL);
     pthread_mutex_lock(&b->lock);
-    b->runs = 0;
-    b->failed = 1;
+    b->submitting = 0;
+    if (fails) {
+        b->runs = 0;
+        b->failed = 1;
+    } else if (b->ends) {
+        end(b);
+    }
     pthread_mutex_unlock(&b->lock);
 }
 
 void xh_background_end(struct xh_file *f)
 {
     struct xh_background *b = f->background;
-    pthread_mutex_lock(&b->lock); /* so that it does not end meanwhile */
-    if (b->runs)
-        xh_replicas_cancel(f->origin, &b->t);
+    pthread_mutex_lock(&b->lock);
+    end(b);
     pthread_mutex_unlock(&b->lock);
+}
+
+int xh_background_leave(struct xh_file *f, struct xh_range r)
+{
+    struct xh_background *b = f->background;
+    pthread_mutex_lock(&b->lock);
+    int ends = b->runs && b->pos < r.off + r.len && r.off < b->r.off + b->r.len;
+    if (ends)
+        end(b);
+    pthread_mutex_unlock(&b->lock);
+    return ends;
 }
 
 void xh_background_look(struct xh_file *f, struct xh_background_state *out)

@@ -11,15 +11,19 @@
 
 /* Of an open file; changed by background.c alone. */
 struct xh_background {
-    pthread_mutex_t lock; /* guards the rest; held while pages are claimed and filled */
+    pthread_mutex_t lock; /* guards the rest; held while pages are claimed and filled. The locks of shadow and origin
+                           * are taken in it */
     struct xh_file *f;
     struct xh_transfer t;
     struct xh_range r; /* which |t| brings */
+    uint64_t pos;      /* where its next byte goes */
     uint8_t part[XH_PAGE_BYTES]; /* of a page that has not come as a whole: its bytes so far */
     struct xh_pace pace; /* of all that came */
     uint64_t fastest; /* bytes a second, by the fastest measurement; 0: there was none */
     uint64_t here; /* bytes that were here already, or another's, one behind the other, up to the last one */
     int runs;      /* something is under way */
+    int submitting; /* the origin may not have it yet */
+    int ends;      /* it is to end all the same, as soon as the origin has it */
     int began;     /* something was under way */
     int failed;    /* and is not begun again */
 };
@@ -36,6 +40,9 @@ void xh_background_begin(struct xh_file *f, struct xh_range r);
 
 /* What is under way ends soon, with its connection. */
 void xh_background_end(struct xh_file *f);
+
+/* The same where it has yet to bring some of |r|, which comes another way. Returns 1 when it ends for that. */
+int xh_background_leave(struct xh_file *f, struct xh_range r);
 
 struct xh_background_state {
     int runs;              /* something is under way */

@@ -396,6 +396,9 @@ Test(policy, what_lies_around_reads_in_no_order_comes_once_it_is_paid_for_and_go
     }
     cr_assert(xh_policy_paid_in_vain(7));
     cr_assert_not(xh_policy_paid_in_vain(8));
+    cr_assert(xh_policy_comes_by_itself(5 * MIB, 40 * MIB));
+    cr_assert_not(xh_policy_comes_by_itself(5 * MIB, 41 * MIB));
+    cr_assert_not(xh_policy_comes_by_itself(XH_BULK_BYTES - 1, MIB));
 }
 
 Test(policy, what_does_not_come_whole)

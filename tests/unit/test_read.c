@@ -101,6 +101,7 @@ static struct {
     uint64_t watched; /* how often is this byte asked for? */
     unsigned times;
     unsigned loads; /* streams' loads that were asked for */
+    unsigned ended; /* of these, cancelled */
     int at_once; /* they have come when submitting them returns */
     uint64_t breaks; /* what was asked for ahead brings so many bytes, and then is cancelled; 0: it does not */
     const char *reader; /* who this process is to the origin; NULL: it cannot be told */
@@ -327,6 +328,10 @@ static void drain(void)
 
 void xh_origin_cancel(struct xh_origin *o, struct xh_transfer *t)
 {
+    (void)o;
+    pthread_mutex_lock(&engine.lock);
+    engine.ended += t->full != NULL;
+    pthread_mutex_unlock(&engine.lock);
 }
 
 int xh_origin_withdraw(struct xh_origin *o, struct xh_transfer *t)
@@ -3294,6 +3299,46 @@ Test(read, what_lies_around_reads_and_finds_no_room_is_not_asked_for_again_and_a
     cr_assert_leq(engine.loads, 2, "it was asked for %u times", engine.loads);
     for (unsigned k = 0; k < 4; k++)
         xh_cache_close(others[k]);
+    xh_cache_close(f);
+}
+
+#define AROUND_BYTES (60u << 20)
+
+/* The background is under way, in all of a file of AROUND_BYTES. */
+static struct xh_file *open_around(void)
+{
+    engine.object_bytes = AROUND_BYTES;
+    engine.streams = 8;
+    engine.far = 1;
+    engine.slow_us = 40000;
+    struct xh_file *f = open_test("shadow=off,stream_bytes=0");
+    for (unsigned i = 0; i < SCATTERED - 1; i++)
+        read_piece(f, XH_KIND_RAW, scattered_by(i, 2u << 20), SCATTERED_BYTES);
+    cr_assert_eq(engine.loads, 0);
+    hold(1);
+    read_held(f, XH_KIND_RAW, scattered_by(SCATTERED - 1, 2u << 20), SCATTERED_BYTES);
+    cr_assert_eq(engine.loads, 1);
+    engine.slow_us = 0;
+    return f;
+}
+
+Test(read, what_a_stream_brings_does_not_come_in_the_background_too, .timeout = 50)
+{
+    struct xh_file *f = open_around();
+    for (uint64_t at = 10u << 20; at < (40u << 20) && engine.loads == 1; at += 1u << 20)
+        read_held(f, XH_KIND_RAW, at, 1u << 20);
+    cr_expect_gt(engine.loads, 1, "it streams");
+    cr_expect_geq(engine.ended, 1);
+    hold(0);
+    xh_cache_close(f);
+}
+
+Test(read, what_one_read_brings_does_not_come_in_the_background_too, .timeout = 50)
+{
+    struct xh_file *f = open_around();
+    read_held(f, XH_KIND_RAW, 1u << 20, 30u << 20);
+    cr_expect_geq(engine.ended, 1);
+    hold(0);
     xh_cache_close(f);
 }
 
