@@ -34,6 +34,9 @@
  * 0.37 to 1.01; half as long again 0.86 and 1.51. */
 #define PAID_PART 2
 #define SLOWED_PART 4
+/* What lies around them comes so often at most: once, and once more what others made go. Files that had more than the
+ * room together made each other's pages go: 1,200 reads of 100 bytes, in three files of 3 MB, brought 234 MB. */
+#define AROUND_TIMES 2
 
 /* What a link of 1 Gbit/s carries, and what it does in an eighth of a round trip, by that. */
 #define USUAL_BYTES_A_MS 125000.0
@@ -214,7 +217,8 @@ int xh_policy_pays_for_all(const struct xh_paid *p)
     double rate = p->second_bytes ? (double)p->second_bytes : USUAL_BYTES_A_MS * 1e3;
     int paid = (double)p->waited_ns >= (double)p->bytes / rate * 1e9 / PAID_PART;
     int goes_on = p->runs && p->slowed_ns <= p->waited_ns / SLOWED_PART;
-    return p->far && p->reads >= (p->in_vain ? WHOLE_TRIPS * VAIN_TIMES : WHOLE_TRIPS) && (paid || goes_on);
+    return p->far && p->reads >= (p->in_vain ? WHOLE_TRIPS * VAIN_TIMES : WHOLE_TRIPS) && (paid || goes_on) &&
+           p->came <= AROUND_TIMES * p->bytes;
 }
 
 int xh_policy_comes_by_itself(uint64_t bytes, uint64_t around)

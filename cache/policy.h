@@ -179,6 +179,7 @@ struct xh_paid {
     uint64_t slowed_ns;    /* what it took longer since something comes that lies around them */
     int runs;              /* it is under way */
     uint64_t bytes;        /* of all that lies around them */
+    uint64_t came;         /* of these that came in the background, again and again where they were evicted */
     uint64_t second_bytes; /* of these that come a second; 0: unknown */
     int far;               /* the server is: a near one's round trips are not worth bytes in vain */
     int in_vain;           /* what came unasked of the server's last file was hardly read */

@@ -40,21 +40,27 @@ static void note_wait(struct xh_around *a, uint64_t now, uint64_t waits_ns, int 
     a->slowed_ns += slowed;
 }
 
-static void begin_anew(struct xh_around *a, struct xh_range in)
+/* The reads so far tell nothing of those to come, which are in |in|. */
+static void begin_anew(struct xh_file *f, struct xh_range in)
 {
+    struct xh_around *a = f->around;
+    struct xh_background_state b;
+    xh_background_look(f, &b);
     a->in = in;
+    a->came_before = b.came;
     a->reads = 0;
     a->waited_ns = a->slowed_ns = 0;
 }
 
 /* It is of |r|, in the dataset |whole|, and nothing had foreseen it. Where it would make |a->in| longer than |most|,
  * the reader is elsewhere. */
-static void note_place(struct xh_around *a, struct xh_range r, struct xh_range whole, uint64_t most)
+static void note_place(struct xh_file *f, struct xh_range r, struct xh_range whole, uint64_t most)
 {
+    struct xh_around *a = f->around;
     struct xh_range in = both(a->in, both(r, whole));
     in = in.len > most ? both(a->in, r) : in;
     if (in.len > most)
-        begin_anew(a, r);
+        begin_anew(f, r);
     else
         a->in = in;
     a->last = r.off;
@@ -70,7 +76,7 @@ static void go_on(struct xh_file *f, uint64_t most)
     xh_replicas_get_info(f->origin, &info);
     xh_background_look(f, &b);
     struct xh_paid paid = {.reads = a->reads, .waited_ns = a->waited_ns, .slowed_ns = a->slowed_ns,
-                           .runs = b.runs, .bytes = a->in.len,
+                           .runs = b.runs, .bytes = a->in.len, .came = b.came - a->came_before,
                            .second_bytes = b.second_bytes ? b.second_bytes : info.second_bytes,
                            .far = info.far, .in_vain = info.in_vain};
     int may = a->in.len <= most && xh_policy_pays_for_all(&paid); /* there may be less room than there was */
@@ -102,7 +108,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         return 0;
     note_wait(a, now, now - s->begun_ns, s->alone);
     if (s->alone && span.len <= most)
-        note_place(a, span, whole, most);
+        note_place(f, span, whole, most);
     if (a->in.len)
         go_on(f, most);
     pthread_mutex_unlock(&a->lock);
@@ -118,7 +124,7 @@ static int saw_large(struct xh_file *f, const struct xh_seen *s)
         pthread_mutex_trylock(&a->lock))
         return 0;
     if (xh_policy_comes_by_itself(bytes, a->in.len) && xh_background_leave(f, xh_extents_span(s->ext, s->n)))
-        begin_anew(a, (struct xh_range){0, 0});
+        begin_anew(f, (struct xh_range){0, 0});
     pthread_mutex_unlock(&a->lock);
     return 0;
 }

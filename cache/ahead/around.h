@@ -20,6 +20,7 @@ struct xh_around {
     uint64_t read_ns;     /* when the last one had come */
     uint64_t waited_ns;   /* for them, as long as it takes while nothing else comes */
     uint64_t slowed_ns;   /* what it took longer since something comes */
+    uint64_t came_before; /* bytes that had come before the first of them */
     uint64_t idle_ns;     /* how long reads waited before, in all */
     uint64_t idle_reads;  /* so many were these */
     struct xh_range all;  /* |in|, once all of it is here that is worth a request */

@@ -158,6 +158,6 @@ void xh_background_look(struct xh_file *f, struct xh_background_state *out)
     struct xh_background *b = f->background;
     pthread_mutex_lock(&b->lock);
     *out = (struct xh_background_state){.runs = b->runs, .began = b->began, .failed = b->failed,
-                                         .second_bytes = b->fastest};
+                                         .came = b->pace.bytes, .second_bytes = b->fastest};
     pthread_mutex_unlock(&b->lock);
 }

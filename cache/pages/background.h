@@ -48,6 +48,7 @@ struct xh_background_state {
     int runs;              /* something is under way */
     int began;             /* something was, or is */
     int failed;            /* and nothing will be any more */
+    uint64_t came;         /* bytes, of all that was begun */
     uint64_t second_bytes; /* that came a second, where it came fastest; 0: it is not known yet */
 };
 

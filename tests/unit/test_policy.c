@@ -394,6 +394,12 @@ Test(policy, what_lies_around_reads_in_no_order_comes_once_it_is_paid_for_and_go
         p.far = 0;
         cr_assert_not(xh_policy_pays_for_all(&p), "%s, near", cases[i].what);
     }
+    struct xh_paid again = eight;
+    again.bytes = MIB;
+    again.came = 2 * MIB;
+    cr_assert(xh_policy_pays_for_all(&again), "some of it was evicted");
+    again.came++;
+    cr_assert_not(xh_policy_pays_for_all(&again), "there is no room for it");
     cr_assert(xh_policy_paid_in_vain(7));
     cr_assert_not(xh_policy_paid_in_vain(8));
     cr_assert(xh_policy_comes_by_itself(5 * MIB, 40 * MIB));

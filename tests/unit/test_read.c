@@ -251,8 +251,7 @@ void xh_origin_get_info(struct xh_origin *o, struct xh_origin_info *out)
 {
     *out = (struct xh_origin_info){.size = engine.object_bytes, .validator = "etag:test", .url_shown = "https://test/x",
                                    .in_vain = engine.in_vain, .max_ranges = 50, .fleeting = engine.fleeting,
-                                   .whole = engine.whole,
-                                   .max_range_header = 3900,
+                                   .whole = engine.whole, .max_range_header = 3900,
                                    .flight_bytes = engine.grows ? 20000 : 1u << 20,
                                    .connections = 8, .streaming = 8, .scattered = 8,
                                    .open = engine.apart ? 0 : engine.grows ? 2 : 8,
@@ -3300,6 +3299,38 @@ Test(read, what_lies_around_reads_and_finds_no_room_is_not_asked_for_again_and_a
     for (unsigned k = 0; k < 4; k++)
         xh_cache_close(others[k]);
     xh_cache_close(f);
+}
+
+/* Three files, each of which has half of the room, make each other's pages go: none comes more than about twice. */
+Test(read, what_lies_around_the_reads_of_several_files_does_not_come_again_and_again, .timeout = 50)
+{
+    struct xh_file *f[3];
+    struct xh_origin *of[3];
+    engine.streams = 8;
+    engine.far = 1;
+    engine.slow_us = 3000;
+    char config[200];
+    strcpy(share_dir, "/dev/shm/xh-test-read-XXXXXX");
+    cr_assert_not_null(mkdtemp(share_dir));
+    snprintf(config, sizeof config, "shadow_dir=%s,shadow_budget_bytes=5500000", share_dir);
+    for (unsigned k = 0; k < 3; k++, row++) {
+        f[k] = open_test(config);
+        of[k] = origin_now;
+    }
+    uint64_t before = 0, after = 0;
+    for (unsigned k = 0; k < 3; k++)
+        before += atomic_load(&of[k]->fetched);
+    for (unsigned i = 0; i < 400; i++)
+        for (unsigned k = 0; k < 3; k++)
+            read_piece(f[k], XH_KIND_RAW, scattered_by(i % 20, 85000) + i / 20 * XH_PAGE_BYTES, SCATTERED_BYTES);
+    for (unsigned k = 0; k < 3; k++)
+        after += atomic_load(&of[k]->fetched);
+    for (unsigned k = 0; k < 2; k++)
+        xh_cache_close(f[k]);
+    close_shareable(f[2]);
+    cr_expect_gt(engine.loads, 0);
+    cr_expect_lt(after - before, 3 * 3 * OBJECT_BYTES, "%llu by %u", (unsigned long long)(after - before),
+                 engine.loads);
 }
 
 #define AROUND_BYTES (60u << 20)
