@@ -350,15 +350,18 @@ static int is_sound(struct xh_file *f)
     return !info.changed;
 }
 
-/* The program has opened |f| with |o|; |was|: it was opened ahead. Opens those ahead that it will open next. Where one
- * of them could not be, the row has ended. */
+/* The program has opened |f| with |o|; |was|: it was opened ahead. Opens those ahead that it will open next, unless it
+ * says that itself. Where one of them could not be, the row has ended. */
 static void open_next(const struct xh_file *f, const struct xh_options *o, int was)
 {
     struct xh_alike_next next;
     struct xh_options guess = *o;
     unsigned i = 0;
     guess.guessed = 1;
-    for (xh_alike_opened(f, was, &next); i < next.asked; i++)
+    xh_alike_opened(f, was, &next);
+    if (xh_file_is_announced(f) || xh_expected_are_announced())
+        return;
+    for (; i < next.asked; i++)
         if (!xh_expected_is(next.name[i]))
             return;
     for (; i < next.n; i++)

@@ -216,6 +216,19 @@ int xh_expected_is(const char *url)
     return is;
 }
 
+int xh_expected_are_announced(void)
+{
+    struct expected *e;
+    if (!atomic_load_explicit(&all.n, memory_order_relaxed))
+        return 0;
+    pthread_mutex_lock(&all.lock);
+    LL_FOREACH (all.first, e)
+        if (!e->opt.namer.by_file && !e->opt.guessed && !e->kept)
+            break;
+    pthread_mutex_unlock(&all.lock);
+    return e != NULL;
+}
+
 /* The lock is held. */
 static void open_some(uint64_t family, size_t n, unsigned beside)
 {

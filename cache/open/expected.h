@@ -44,6 +44,9 @@ int xh_expected_note(const char *url, const struct xh_options *o, const struct x
 /* Returns 1 when |url| was noted, and is not known to fail. */
 int xh_expected_is(const char *url);
 
+/* Returns 1 when some were noted that neither a file names nor anybody guessed: the program has announced them. */
+int xh_expected_are_announced(void);
+
 /* The next |n| files of |family| will soon be wanted: opens those that were noted and are not open yet, each on a
  * thread of its own. Never fails; does not block. */
 void xh_expected_open(uint64_t family, size_t n);

@@ -3463,6 +3463,23 @@ Test(read, a_program_that_opens_other_names_or_wants_nothing_ahead_has_none_open
     cr_expect_eq(opens(), 14);
 }
 
+Test(read, where_the_program_says_what_it_will_open_nothing_else_is_opened_ahead, .timeout = 20)
+{
+    struct xh_options o = named_options(0, COUNTED);
+    char url[64];
+    o.namer = (struct xh_namer){0};
+    engine.reader = "a";
+    engine.opens = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        snprintf(url, sizeof url, "https://test/run_%04u.h5", 95 + i);
+        cr_assert_eq(xh_cache_expect(url, &o), 1);
+    }
+    xh_cache_expect_soon(0, XH_EXPECTED_MOST);
+    for (unsigned i = 0; i < 8; i++)
+        read_counted(i, COUNTED);
+    cr_expect_eq(opens(), 8);
+}
+
 /* It may be one that is being written: what the program opens is what is there when it does. */
 Test(read, a_file_whose_name_was_guessed_and_that_changed_lately_is_asked_for_again, .timeout = 20)
 {
