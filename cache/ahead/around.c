@@ -48,6 +48,7 @@ static void begin_anew(struct xh_file *f, struct xh_range in)
     xh_background_look(f, &b);
     a->in = in;
     a->came_before = b.came;
+    atomic_store_explicit(&a->since_ns, 0, memory_order_relaxed);
     a->reads = 0;
     a->waited_ns = a->slowed_ns = 0;
 }
@@ -93,11 +94,22 @@ static void go_on(struct xh_file *f, uint64_t most)
         atomic_store_explicit(&a->began, 1, memory_order_relaxed);
 }
 
+/* There was a read. The reader is waited for as long as he has read so far: he may come back. */
+static void wait_for_reader(struct xh_file *f, uint64_t now)
+{
+    uint64_t since = atomic_load_explicit(&f->around->since_ns, memory_order_relaxed);
+    if (since == 0)
+        atomic_store_explicit(&f->around->since_ns, since = now, memory_order_relaxed);
+    xh_background_wanted(f, now + (now - since));
+}
+
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_around *a = f->around;
-    if (!s->missed && atomic_load_explicit(&a->began, memory_order_relaxed))
+    if (!s->missed && atomic_load_explicit(&a->began, memory_order_relaxed)) {
         atomic_fetch_add_explicit(&a->hits, 1, memory_order_relaxed);
+        wait_for_reader(f, xh_now_ns());
+    }
     if (!s->missed || s->staged || !f->shadow || xh_extents_bytes(s->ext, s->n) >= XH_BULK_BYTES ||
         xh_schedule_is_whole(f) || xh_compressed_used(f->compressed))
         return 0;
@@ -106,6 +118,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     uint64_t most = xh_ahead_most(f, 1), now = xh_now_ns();
     if (pthread_mutex_trylock(&a->lock))
         return 0;
+    wait_for_reader(f, now);
     note_wait(a, now, now - s->begun_ns, s->alone);
     if (s->alone && span.len <= most)
         note_place(f, span, whole, most);

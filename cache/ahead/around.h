@@ -24,6 +24,7 @@ struct xh_around {
     uint64_t idle_ns;     /* how long reads waited before, in all */
     uint64_t idle_reads;  /* so many were these */
     struct xh_range all;  /* |in|, once all of it is here that is worth a request */
+    _Atomic uint64_t since_ns; /* when the first of the reads there had come; 0: none has; relaxed */
     _Atomic int began;    /* something was asked for; relaxed */
     _Atomic unsigned hits; /* since then so many reads had all that they wanted; relaxed */
 };

@@ -60,14 +60,16 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     pthread_mutex_unlock(&b->lock);
 }
 
-/* It never stands still; a transfer of this kind has a connection of its own. Where others bring the same it ends. */
+/* It never stands still; a transfer of this kind has a connection of its own. Where others bring the same, or nobody
+ * reads there any more, it ends. */
 static int full(struct xh_transfer *t)
 {
     struct xh_background *b = t->ctx;
+    uint64_t now = xh_now_ns();
     pthread_mutex_lock(&b->lock);
-    if (xh_pace_look(&b->pace, xh_now_ns(), 0))
+    if (xh_pace_look(&b->pace, now, 0))
         b->fastest = xh_max64(b->fastest, b->pace.rate);
-    if (b->here > xh_background_gap(b->f))
+    if (b->here > xh_background_gap(b->f) || now > atomic_load_explicit(&b->until_ns, memory_order_relaxed))
         xh_replicas_cancel(b->f->origin, t);
     pthread_mutex_unlock(&b->lock);
     return 0;
@@ -132,6 +134,11 @@ void xh_background_begin(struct xh_file *f, struct xh_range r)
         end(b);
     }
     pthread_mutex_unlock(&b->lock);
+}
+
+void xh_background_wanted(struct xh_file *f, uint64_t until_ns)
+{
+    atomic_store_explicit(&f->background->until_ns, until_ns, memory_order_relaxed);
 }
 
 void xh_background_end(struct xh_file *f)

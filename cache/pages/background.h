@@ -5,6 +5,7 @@
 #define XH_BACKGROUND_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "base/pace.h"
 #include "replicas/replicas.h"
@@ -14,6 +15,7 @@ struct xh_background {
     pthread_mutex_t lock; /* guards the rest; held while pages are claimed and filled. The locks of shadow and origin
                            * are taken in it */
     struct xh_file *f;
+    _Atomic uint64_t until_ns; /* see xh_background_wanted; relaxed, without the lock */
     struct xh_transfer t;
     struct xh_range r; /* which |t| brings */
     uint64_t pos;      /* where its next byte goes */
@@ -37,6 +39,9 @@ uint64_t xh_background_gap(const struct xh_file *f);
 
 /* Asks for |r|, which begins with a page, if nothing is under way, and there is a connection for it. */
 void xh_background_begin(struct xh_file *f, struct xh_range r);
+
+/* What is under way, or begins, ends when it is |until_ns|: to be called again as long as somebody reads. */
+void xh_background_wanted(struct xh_file *f, uint64_t until_ns);
 
 /* What is under way ends soon, with its connection. */
 void xh_background_end(struct xh_file *f);

@@ -102,6 +102,7 @@ static struct {
     unsigned times;
     unsigned loads; /* streams' loads that were asked for */
     unsigned ended; /* of these, cancelled */
+    int asks;       /* before each piece they are asked whether they are full */
     int at_once; /* they have come when submitting them returns */
     uint64_t breaks; /* what was asked for ahead brings so many bytes, and then is cancelled; 0: it does not */
     const char *reader; /* who this process is to the origin; NULL: it cannot be told */
@@ -144,6 +145,8 @@ static void serve(struct xh_transfer *t, unsigned *seed)
                 n = r.len;
             right_bytes(piece, r.off, n);
             pass(n);
+            if (engine.asks && t->full)
+                t->full(t);
             t->bytes(t, r.off, piece, n);
             r.off += n;
             r.len -= n;
@@ -3371,6 +3374,24 @@ Test(read, what_one_read_brings_does_not_come_in_the_background_too, .timeout = 
     cr_expect_geq(engine.ended, 1);
     hold(0);
     xh_cache_close(f);
+}
+
+Test(read, what_lies_around_reads_ends_when_nobody_reads_for_as_long_as_somebody_did, .timeout = 50)
+{
+    for (int idle = 0; idle < 2; idle++, row++) {
+        struct xh_file *f = open_around();
+        engine.asks = 1;
+        if (idle)
+            sleep(1); /* the reads took a third of that */
+        else
+            read_held(f, XH_KIND_RAW, 50u << 20, SCATTERED_BYTES);
+        hold(0);
+        drain();
+        cr_expect_eq(engine.ended > 0, idle, "%d", idle);
+        xh_cache_close(f);
+        engine.asks = 0;
+        engine.loads = engine.ended = 0;
+    }
 }
 
 Test(read, what_lies_between_pieces_that_come_in_one_range_is_kept, .timeout = 50)
