@@ -1164,15 +1164,15 @@ def check_landing(tap, p):
             if method == "MOVE" and "-lock/data-" in path:
                 moved.append(path)
             if dead or (first and not lands) or (moved and (not lands or method != "MOVE")):
-                dead or os.kill(one.pid, signal.SIGKILL)
-                dead.append(path)
+                dead.append(path)  # first: whoever waits for the program's end looks at it
+                len(dead) > 1 or os.kill(one.pid, signal.SIGKILL)
                 return "cut"
             return None
         p.gate.arm(rule)
         one = p.popen(change, url)
-        one.communicate("\n", timeout=60)
+        _, err = one.communicate("\n", timeout=60)
         p.gate.arm(lambda *_: None)
-        assert one.returncode == -9 and dead
+        assert one.returncode == -9 and dead, (one.returncode, dead, err)
         return p.left()[0]["id"]
 
     def shown(name):
