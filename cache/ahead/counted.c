@@ -71,6 +71,13 @@ static size_t path_of(const char *url)
     return path ? (size_t)(path - url) : strlen(url);
 }
 
+/* 1 where the character |i| of |url| is a digit that counts, and not one of %20. */
+static int counts(const char *url, size_t i)
+{
+    int is_escape = (i >= 1 && url[i - 1] == '%') || (i >= 2 && url[i - 2] == '%');
+    return is_digit(url[i]) && !is_escape;
+}
+
 /* Finds the one number in which |b| differs from |a|: where it begins in both, and how long it is in each. Returns 0
  * where they differ otherwise. */
 static int find(const char *a, const char *b, size_t *at, size_t *alen, size_t *blen)
@@ -80,7 +87,7 @@ static int find(const char *a, const char *b, size_t *at, size_t *alen, size_t *
         from++;
     while (back < na - from && back < nb - from && a[na - back - 1] == b[nb - back - 1])
         back++;
-    while (from > 0 && is_digit(a[from - 1]))
+    while (from > 0 && counts(a, from - 1))
         from--;
     while (back > 0 && is_digit(a[na - back]))
         back--;
@@ -88,10 +95,10 @@ static int find(const char *a, const char *b, size_t *at, size_t *alen, size_t *
     *alen = na - back - from;
     *blen = nb - back - from;
     for (size_t i = from; i < na - back; i++)
-        if (!is_digit(a[i]))
+        if (!counts(a, i))
             return 0;
     for (size_t i = from; i < nb - back; i++)
-        if (!is_digit(b[i]))
+        if (!counts(b, i))
             return 0;
     return *alen > 0 && *blen > 0 && *alen <= DIGITS_MOST && *blen <= DIGITS_MOST;
 }

@@ -30,6 +30,7 @@ Test(counted, three_names_that_count_tell_the_next_ones)
     cr_expect_str_eq(NEXT(1, AT "x/1/y_5.h5", AT "x/3/y_5.h5", AT "x/5/y_5.h5"), AT "x/7/y_5.h5");
     cr_expect_str_eq(NEXT(1, AT "11.h5", AT "111.h5", AT "211.h5"), AT "311.h5");
     cr_expect_str_eq(NEXT(1, AT "1", AT "2", AT "2", AT "3"), AT "4", "one is opened twice");
+    cr_expect_str_eq(NEXT(1, AT "run%207", AT "run%208", AT "run%209"), AT "run%2010", "behind a blank");
     cr_expect_str_eq(NEXT(1, "s3://b1/k01", "s3://b1/k02", "s3://b1/k03"), "s3://b1/k04");
 }
 
@@ -57,6 +58,8 @@ Test(counted, other_names_tell_nothing)
     cr_expect_str_eq(NEXT(1, AT "a", AT "b", AT "c"), "");
     cr_expect_str_eq(NEXT(1, AT "a1", AT "b1", AT "c1"), "");
     cr_expect_str_eq(NEXT(1, AT "9", AT "6", AT "3", AT "0"), "", "none is below 0");
+    cr_expect_str_eq(NEXT(1, AT "x%41", AT "x%42", AT "x%43"), "", "letters");
+    cr_expect_str_eq(NEXT(1, AT "x%12", AT "x%11", AT "x%10"), "");
     cr_expect_str_eq(NEXT(1, AT "x?sig=1", AT "x?sig=2", AT "x?sig=3"), "", "what is signed is not known");
     cr_expect_str_eq(NEXT(1, "https://h1.test/x", "https://h2.test/x", "https://h3.test/x"), "", "another server");
     cr_expect_str_eq(NEXT(1, "https://h.test:1/x", "https://h.test:2/x", "https://h.test:3/x"), "");
