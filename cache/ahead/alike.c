@@ -138,7 +138,7 @@ static unsigned goes_on(struct row *row, const char *url, int ahead)
     return (unsigned)xh_min64(1 + row->hits / HITS_EACH, XH_ALIKE_AHEAD);
 }
 
-size_t xh_alike_opened(const struct xh_file *f, int ahead, struct xh_alike_next *out)
+size_t xh_alike_opened(const struct xh_file *f, int ahead, int tells, struct xh_alike_next *out)
 {
     *out = (struct xh_alike_next){0};
     if (!may_be(f) || f->opt.is_written)
@@ -147,7 +147,7 @@ size_t xh_alike_opened(const struct xh_file *f, int ahead, struct xh_alike_next 
     pthread_mutex_lock(&lock);
     struct row *row = row_for(row_of(f->url));
     unsigned most = goes_on(row, f->url, ahead);
-    while (out->n < most && xh_counted_next(&row->names, out->n + 1, out->name[out->n]))
+    while (!tells && out->n < most && xh_counted_next(&row->names, out->n + 1, out->name[out->n]))
         out->n++;
     out->asked = (unsigned)xh_min64(row->asked, out->n);
     row->asked = (unsigned)xh_max64(row->asked, out->n);

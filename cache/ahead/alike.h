@@ -56,8 +56,9 @@ struct xh_alike_next {
     unsigned n, asked; /* so many; of these, the first ones were told before */
 };
 
-/* The program has opened |f|; |ahead|: it was open already. Returns |out->n|. */
-size_t xh_alike_opened(const struct xh_file *f, int ahead, struct xh_alike_next *out);
+/* The program has opened |f|; |ahead|: it was open already. |tells|: it says itself what it will open, so none is to be
+ * opened for its name. Returns |out->n|. */
+size_t xh_alike_opened(const struct xh_file *f, int ahead, int tells, struct xh_alike_next *out);
 
 /* |f| is about to be closed. */
 void xh_alike_end(struct xh_file *f);

@@ -295,7 +295,15 @@ static int open_quietly(const char *url, const struct xh_options *o, struct xh_f
     return cache_open(url, o, NULL, NULL, 1, out, err);
 }
 
-static const struct xh_expected_how ahead = {open_quietly, xh_cache_close, xh_version_is_current,
+/* One that was opened quietly. Of a guess that the program never came to nothing is told. */
+static void close_quietly(struct xh_file *f)
+{
+    if (f->opt.guessed)
+        f->opt.stats = 0;
+    xh_cache_close(f);
+}
+
+static const struct xh_expected_how ahead = {open_quietly, close_quietly, xh_version_is_current,
                                               xh_version_is_settled};
 
 int xh_cache_expect(const char *url, const struct xh_options *o)
@@ -358,14 +366,13 @@ static void open_next(const struct xh_file *f, const struct xh_options *o, int w
     struct xh_options guess = *o;
     unsigned i = 0;
     guess.guessed = 1;
-    xh_alike_opened(f, was, &next);
-    if (xh_file_is_announced(f) || xh_expected_are_announced())
-        return;
-    for (; i < next.asked; i++)
-        if (!xh_expected_is(next.name[i]))
-            return;
-    for (; i < next.n; i++)
+    xh_alike_opened(f, was, xh_file_is_announced(f) || xh_expected_are_announced(), &next);
+    while (i < next.asked && xh_expected_is(next.name[i]))
+        i++;
+    for (; i >= next.asked && i < next.n; i++)
         xh_cache_expect_now(next.name[i], &guess);
+    if (!xh_version_is_settled(f))
+        xh_expected_doubt(o->namer.family);
 }
 
 int xh_cache_open(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_err *err)

@@ -31,6 +31,7 @@ struct expected {
     int wanted;   /* the program's opening waits for it, and takes it out of the list */
     int dropped;  /* it is out of the list, and its thread frees it */
     int kept;     /* |file| is as the program left it */
+    int doubted;  /* its row is being written: the origin is asked again before it is handed over */
     struct xh_file *file; /* its thread's while OPENING */
     struct xh_err err;
     uint64_t asked_ns, opened_ns; /* when the origin was last asked for it, and when the answer was there */
@@ -131,22 +132,23 @@ static struct expected *find(const char *url)
     return e;
 }
 
-/* Makes room in the list for one more of |family|. The oldest entry of another family gives way if it was only noted,
- * or kept, any if it was opened too long ago: the program may never come to it. Returns what was taken out of the list.
- * |none|: there is no room. The lock is held. */
-static struct expected *make_room(uint64_t family, struct expected *none)
+/* Makes room in the list for |more|. The oldest entry of another family gives way if it was only noted, or kept, any if
+ * it was opened too long ago: the program may never come to it. What was guessed gives way to what was not. Returns
+ * what was taken out of the list; |more|: there is no room. The lock is held. */
+static struct expected *make_room(struct expected *more)
 {
     struct expected *e;
-    uint64_t now = xh_now_ns();
+    uint64_t now = xh_now_ns(), family = more->opt.namer.family;
     if (atomic_load_explicit(&all.n, memory_order_relaxed) < XH_EXPECTED_MOST)
         return NULL;
     LL_FOREACH (all.first, e)
         if (!e->wanted && ((e->opt.namer.family != family && (e->state == NOTED || (e->state == OPEN && e->kept))) ||
-                           (e->state == OPEN && now - e->opened_ns >= STALE_NS))) {
+                           (e->state == OPEN && now - e->opened_ns >= STALE_NS) ||
+                           (e->state == OPEN && e->opt.guessed && !more->opt.guessed))) {
             unlist(e);
             return e;
         }
-    return none;
+    return more;
 }
 
 uint64_t xh_expected_number(void)
@@ -183,7 +185,7 @@ static struct expected *expected_new(const char *url, const struct xh_options *o
  * |e|; or NULL. The lock is held. */
 static struct expected *enlist(struct expected *e, int refused)
 {
-    struct expected *gone = refused ? e : make_room(e->opt.namer.family, e);
+    struct expected *gone = refused ? e : make_room(e);
     if (gone != e) {
         LL_APPEND(all.first, e);
         atomic_fetch_add_explicit(&all.n, 1, memory_order_relaxed);
@@ -227,6 +229,18 @@ int xh_expected_are_announced(void)
             break;
     pthread_mutex_unlock(&all.lock);
     return e != NULL;
+}
+
+void xh_expected_doubt(uint64_t family)
+{
+    struct expected *e;
+    if (!atomic_load_explicit(&all.n, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&all.lock);
+    LL_FOREACH (all.first, e)
+        if (e->opt.guessed && e->opt.namer.family == family)
+            e->doubted = 1;
+    pthread_mutex_unlock(&all.lock);
 }
 
 /* The lock is held. */
@@ -276,10 +290,10 @@ static int same_options(const struct xh_options *a, const struct xh_options *b)
            a->sums == b->sums && a->is_kept == b->is_kept && a->is_written == b->is_written;
 }
 
-/* 1 for a guess whose file may be one that is being written. The lock is held. */
+/* 1 for a guess whose file may be one that is being written, or is about to be. The lock is held. */
 static int may_change(const struct expected *e)
 {
-    return e->opt.guessed && e->state == OPEN && !e->how->is_settled(e->file);
+    return e->opt.guessed && e->state == OPEN && (e->doubted || !e->how->is_settled(e->file));
 }
 
 static uint64_t fresh_ns(const struct expected *e)
@@ -422,6 +436,8 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
         renew(e);
         interrupted = wait_for(e);
     }
+    /* It may be there by now; or there was no thread to ask for it again. */
+    int is_old = (may_change(e) || (e->opt.guessed && e->state == FAILED)) && e->asked_ns < began;
     if (interrupted) {
         e->wanted = 0;
         pthread_mutex_unlock(&all.lock);
@@ -429,7 +445,7 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
     }
     unlist(e);
     pthread_mutex_unlock(&all.lock);
-    if (e->state == NOTED) {
+    if (e->state == NOTED || is_old) {
         expected_free(e);
         return 0;
     }

@@ -3,10 +3,13 @@
  *
  * An opening ahead asks the origin what the program's own would, a moment earlier. When that was longer ago than
  * XH_FRESH_LEAST_NS, and XH_FRESH_TIMES what it took, the origin is asked again before it is handed over: what the
- * program opens is there now, unless no thread can be had for the question. So it is where nobody has asked for the
- * file, as its name was guessed, and it changed lately: it may be one that is being written. That costs a program that
- * goes through its files at most an eighth of its time. A failure ahead is forgotten, without a message: the program's
- * own opening then asks again. At most XH_EXPECTED_MOST openings are under way or wait to be handed over.
+ * program opens is there now, unless no thread can be had for the question. That costs a program that goes through its
+ * files at most an eighth of its time. A failure ahead is forgotten, without a message: the program's own opening then
+ * asks again. At most XH_EXPECTED_MOST openings are under way or wait to be handed over.
+ *
+ * Where nobody has asked for a file, as its name was guessed, it may be one that is being written. So the origin is
+ * asked again also where it changed lately, or where another one did that the program opened since; and the program's
+ * own opening asks where that cannot be, or where the guess failed while it waited: the file may be there by now.
  *
  * A file that another one names is closed with the dataset through which it was read, and mostly opened again for the
  * next read. So the one that was closed last is expected, too, as it is: with what it has on its way. One for each
@@ -47,6 +50,10 @@ int xh_expected_is(const char *url);
 /* Returns 1 when some were noted that neither a file names nor anybody guessed: the program has announced them. */
 int xh_expected_are_announced(void);
 
+/* A file of |family| changed lately: those beside it may be written next. What was guessed by now is asked for again
+ * before it is handed over. Does not block. */
+void xh_expected_doubt(uint64_t family);
+
 /* The next |n| files of |family| will soon be wanted: opens those that were noted and are not open yet, each on a
  * thread of its own. Never fails; does not block. */
 void xh_expected_open(uint64_t family, size_t n);
@@ -73,7 +80,8 @@ struct xh_handed {
 /* Asks for |url| with |o|. Closes what is kept of the family if it is another file. Returns
  *   1, and sets |*out|, when it was opened ahead or kept: the caller closes it;
  *   0 when it was not opened ahead, or with other options, too long ago, or in vain;
- *   the code of an opening, with |err|, that failed while the caller waited for it.
+ *   the code of an opening, with |err|, that failed while the caller waited for it; of a guess, if that was asked for
+ *   after the caller came.
  * Sets |*how|. Blocks while the opening is under way, or is asked for again. */
 int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file **out, struct xh_handed *how,
                      struct xh_err *err);

@@ -113,6 +113,7 @@ static struct {
     unsigned transfers; /* that were asked for */
     int in_vain, said_in_vain; /* what came unasked of the last file was hardly read; so it was told */
     int open_holds, open_fails; /* an opening waits, or finds nothing */
+    int fail_next; /* the same for the next one alone */
     struct xh_shadow *left_in; /* while the reader is found out, reader "aa" asks, and leaves there what it learnt */
 } engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER,
             .drained = PTHREAD_COND_INITIALIZER, .object_bytes = OBJECT_BYTES, .rtt_ns = 50000000};
@@ -218,7 +219,8 @@ int xh_origin_open(const char *url, const struct xh_options *o, const char *hint
     engine.opens++;
     while (engine.open_holds)
         pthread_cond_wait(&engine.more, &engine.lock);
-    if (engine.open_fails) {
+    if (engine.open_fails || engine.fail_next) {
+        engine.fail_next = 0;
         pthread_mutex_unlock(&engine.lock);
         xh_count(c, requests, 1);
         return xh_err_set(err, XH_E_NOENT, 404, "%.100s: there is no such file", url);
@@ -3499,6 +3501,8 @@ Test(read, where_the_program_says_what_it_will_open_nothing_else_is_opened_ahead
     for (unsigned i = 0; i < 8; i++)
         read_counted(i, COUNTED);
     cr_expect_eq(opens(), 8);
+    read_counted(8, COUNTED);
+    cr_expect_eq(opens(), 10, "it says no more: the next one is opened");
 }
 
 /* It may be one that is being written: what the program opens is what is there when it does. */
@@ -3513,4 +3517,77 @@ Test(read, a_file_whose_name_was_guessed_and_that_changed_lately_is_asked_for_ag
     cr_expect_eq(opens(), asked + 2, "it was opened before that, and two more are now");
     read_counted(5, COUNTED);
     cr_expect_eq(opens(), asked + 4, "it is asked for again, and one more is opened");
+}
+
+static struct xh_options program_options(const char *config)
+{
+    struct xh_options o = named_options(0, config);
+    o.namer = (struct xh_namer){0};
+    return o;
+}
+
+static void *open_coming(void *out)
+{
+    struct xh_options o = program_options(COUNTED);
+    struct xh_err err = {0};
+    struct xh_file *f = NULL;
+    *(int *)out = xh_cache_open(COMING, &o, &f, &err);
+    xh_cache_close(f);
+    return NULL;
+}
+
+/* The file may have come to be since it was asked for. */
+Test(read, who_waits_for_a_guess_that_fails_asks_himself, .timeout = 20)
+{
+    struct xh_options guess = program_options(COUNTED);
+    int rc = 1;
+    pthread_t t;
+    guess.guessed = 1;
+    engine.reader = "a";
+    engine.open_holds = 1;
+    cr_assert_eq(xh_cache_expect_now(COMING, &guess), 1);
+    while (opens() == 0)
+        sched_yield();
+    pthread_create(&t, NULL, open_coming, &rc);
+    usleep(100000); /* it waits */
+    pthread_mutex_lock(&engine.lock);
+    engine.fail_next = 1;
+    pthread_mutex_unlock(&engine.lock);
+    let_open(0, 0);
+    pthread_join(t, NULL);
+    cr_expect_eq(rc, 0);
+    cr_expect_eq(opens(), 2);
+}
+
+/* The files of a row are replaced one after another, and each is opened then. */
+Test(read, where_a_file_of_a_row_changed_lately_the_next_ones_are_asked_for_again, .timeout = 20)
+{
+    engine.reader = "a";
+    engine.confirms = 1;
+    for (unsigned i = 0; i < 4; i++)
+        read_counted(i, COUNTED);
+    unsigned asked = opens();
+    engine.fleeting = 1;
+    read_counted(10, COUNTED); /* another one of the family */
+    engine.fleeting = 0;
+    cr_expect_eq(opens(), asked + 1);
+    read_counted(4, COUNTED);
+    cr_expect_eq(opens(), asked + 2, "it was opened before");
+}
+
+Test(read, what_is_guessed_gives_way_to_what_the_program_announces, .timeout = 20)
+{
+    struct xh_options o = program_options(COUNTED), guess = o;
+    char url[64];
+    guess.guessed = 1;
+    engine.reader = "a";
+    for (unsigned i = 0; i < XH_EXPECTED_MOST; i++) {
+        snprintf(url, sizeof url, COMING "%u", i);
+        cr_assert_eq(xh_cache_expect_now(url, &guess), 1);
+    }
+    while (xh_expected_threads())
+        sched_yield();
+    cr_expect_eq(xh_cache_expect_now(COMING "g", &guess), 0);
+    cr_expect_eq(xh_cache_expect_now(COMING, &o), 1);
+    cr_expect_eq(xh_expected_count(), XH_EXPECTED_MOST);
 }
