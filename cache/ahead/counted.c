@@ -126,7 +126,7 @@ void xh_counted_saw(struct xh_counted *c, const char *url)
     c->step = step;
     c->at = at;
     c->len = blen;
-    strcpy(c->last, url);
+    memcpy(c->last, url, strlen(url) + 1);
 }
 
 int xh_counted_next(const struct xh_counted *c, unsigned k, char out[XH_COUNTED_BYTES])
