@@ -153,9 +153,10 @@ def dead_for(lab, dead_s, options, dies=lambda: wan("set", RTT_MS, RATE_MBIT, 10
     it ended)}. The link is slow, so that not all was fetched ahead."""
     wan("set", RTT_MS, RATE_MBIT)
     bounds = {"ahead": {"readahead_bytes": 1 << 20}, "stream": {"stream_bytes": 1 << 20}}
-    readers = {kind: lab.begin(kind, f"{lab.far.base}/ok/{kind}", {**options, **more}) for kind, more in bounds.items()}
-    for process in readers.values():
-        assert process.stdout.readline() == "now\n"
+    readers = {}
+    for kind, more in bounds.items():    # one after the other: the stream would come while the first one starts
+        readers[kind] = lab.begin(kind, f"{lab.far.base}/ok/{kind}", {**options, **more})
+        assert readers[kind].stdout.readline() == "now\n"
     dies()
     for process in readers.values():
         process.stdin.write("\n")
