@@ -2,8 +2,9 @@
  * fetched, whether a file is fetched whole, and which source serves a read.
  *
  * Pure: numbers in, a decision out. The callers collect the facts, and act. tests/unit/test_policy.c has a table of
- * cases for each decision. Two decisions have state of their own and stand elsewhere: how runs of reads go on
- * (ahead/turns.h, ahead/predict.h), and whether a compressed copy is faster than the original (source/judge.h). */
+ * cases for each decision. Three decisions have state of their own and stand elsewhere: how runs of reads go on
+ * (ahead/turns.h, ahead/predict.h), which files come next (ahead/alike.h), and whether a compressed copy is faster than
+ * the original (source/judge.h). */
 #ifndef XH_POLICY_H
 #define XH_POLICY_H
 

@@ -5,34 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/date.h"
+
 #define DIGITS_MOST 17 /* of a number: sums of two fit */
-#define STEPS_LEAST 2u
+#define STEPS_LEAST 2u /* one step may be by chance */
 
 enum unit { ONES, MONTHS, DAYS };
 
 static int is_digit(char c)
 {
     return c >= '0' && c <= '9';
-}
-
-/* Days from 1 January of the year 0 on, by the Gregorian calendar. */
-static long long days_of(long long year, long long month, long long day)
-{
-    static const int before[] = {0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334};
-    int leaps = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    long long past = year - 1;
-    return year * 365 + past / 4 - past / 100 + past / 400 + before[month - 1] + (leaps && month > 2) + day;
-}
-
-/* The date of |days|. */
-static long long date_of(long long days)
-{
-    long long year = days / 366, month = 1;
-    while (days_of(year + 1, 1, 1) <= days)
-        year++;
-    while (month < 12 && days_of(year, month + 1, 1) <= days)
-        month++;
-    return year * 10000 + month * 100 + days - days_of(year, month, 1) + 1;
 }
 
 static int is_month(long long yyyymm)
@@ -46,22 +28,19 @@ static long long value_of(const char *text, size_t len, enum unit *unit)
     char digits[DIGITS_MOST + 1] = "";
     memcpy(digits, text, len);
     long long n = atoll(digits);
-    *unit = ONES;
     if (len == 6 && is_month(n)) {
         *unit = MONTHS;
         return n / 100 * 12 + n % 100 - 1;
     }
-    if (len == 8 && is_month(n / 100) && n % 100 >= 1 &&
-        date_of(days_of(n / 10000, n / 100 % 100, n % 100)) == n) {
-        *unit = DAYS;
-        return days_of(n / 10000, n / 100 % 100, n % 100);
-    }
-    return n;
+    int64_t days = len == 8 && is_month(n / 100) ? xh_date_days(n) : XH_NO_DAY;
+    *unit = days == XH_NO_DAY ? ONES : DAYS;
+    return days == XH_NO_DAY ? n : days;
 }
 
+/* Below 0: there is no such number. */
 static long long number_of(long long value, enum unit unit)
 {
-    return unit == DAYS ? date_of(value) : unit == MONTHS ? value / 12 * 100 + value % 12 + 1 : value;
+    return unit == DAYS ? xh_days_date(value) : unit == MONTHS ? value / 12 * 100 + value % 12 + 1 : value;
 }
 
 /* Where the path of |url| begins. */
@@ -134,11 +113,12 @@ int xh_counted_next(const struct xh_counted *c, unsigned k, char out[XH_COUNTED_
     enum unit unit;
     if (c->same < STEPS_LEAST)
         return 0;
-    long long value = value_of(c->last + c->at, c->len, &unit) + c->step * (long long)k;
-    if (value < 0)
+    long long value = value_of(c->last + c->at, c->len, &unit);
+    long long number = number_of(value + c->step * (long long)k, unit);
+    if (number < 0)
         return 0;
     int width = c->last[c->at] == '0' ? (int)c->len : 1;
-    int n = snprintf(out, XH_COUNTED_BYTES, "%.*s%0*lld%s", (int)c->at, c->last, width, number_of(value, unit),
+    int n = snprintf(out, XH_COUNTED_BYTES, "%.*s%0*lld%s", (int)c->at, c->last, width, number,
                      c->last + c->at + c->len);
     return n > 0 && n < XH_COUNTED_BYTES;
 }

@@ -41,6 +41,31 @@ long long xh_iso_date(const char *text)
     return (long long)timegm(&tm) - east;
 }
 
+#define SECONDS_A_DAY 86400
+#define DAYS_MOST 10000000 /* more than four digits of years have; so gmtime_r is not asked for what it cannot say */
+
+int64_t xh_date_days(long long yyyymmdd)
+{
+    if (yyyymmdd < 10000101 || yyyymmdd > 99991231)
+        return XH_NO_DAY;
+    struct tm tm = {.tm_year = (int)(yyyymmdd / 10000) - 1900,
+                    .tm_mon = (int)(yyyymmdd / 100 % 100) - 1,
+                    .tm_mday = (int)(yyyymmdd % 100)};
+    int64_t days = (int64_t)timegm(&tm) / SECONDS_A_DAY; /* at midnight: exact */
+    return xh_days_date(days) == yyyymmdd ? days : XH_NO_DAY; /* timegm takes 31 February for 2 March */
+}
+
+long long xh_days_date(int64_t days)
+{
+    struct tm tm;
+    if (days < -DAYS_MOST || days > DAYS_MOST)
+        return -1;
+    time_t when = (time_t)(days * SECONDS_A_DAY);
+    if (!gmtime_r(&when, &tm) || tm.tm_year < 1000 - 1900 || tm.tm_year > 9999 - 1900)
+        return -1;
+    return (tm.tm_year + 1900LL) * 10000 + (tm.tm_mon + 1) * 100 + tm.tm_mday;
+}
+
 const char *xh_date_text(int64_t seconds, char out[XH_DATE_TEXT_BYTES])
 {
     time_t when = (time_t)seconds;

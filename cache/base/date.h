@@ -15,6 +15,15 @@ int64_t xh_http_date(const char *text);
  * Source: RFC 3339. */
 long long xh_iso_date(const char *text);
 
+#define XH_NO_DAY INT64_MIN
+
+/* Returns the days since 1970 of a day of the Gregorian calendar, |yyyymmdd| as 20240131: of the years 1000 to 9999.
+ * XH_NO_DAY: there is no such day. */
+int64_t xh_date_days(long long yyyymmdd);
+
+/* The other way. Returns -1 for days outside of those years. */
+long long xh_days_date(int64_t days);
+
 #define XH_DATE_TEXT_BYTES 64
 /* Writes the |seconds| since 1970 as "2026-11-26 09:00:00 UTC", "?" where the year has no number. Returns |out|. Not by
  * strftime, which reads TZ: a thread of the engine may call this. */

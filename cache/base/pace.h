@@ -1,4 +1,4 @@
-/* How fast a load, or all that streams bring, comes of late, while its reader does not hold it up. Pure. */
+/* How fast something comes of late: a load, or all that streams bring, while its reader does not hold it up. Pure. */
 #ifndef XH_PACE_H
 #define XH_PACE_H
 

@@ -363,14 +363,15 @@ static int is_sound(struct xh_file *f)
 static void open_next(const struct xh_file *f, const struct xh_options *o, int was)
 {
     struct xh_alike_next next;
-    struct xh_options guess = *o;
     unsigned i = 0;
-    guess.guessed = 1;
     xh_alike_opened(f, was, xh_file_is_announced(f) || xh_expected_are_announced(), &next);
     while (i < next.asked && xh_expected_is(next.name[i]))
         i++;
-    for (; i >= next.asked && i < next.n; i++)
+    for (; i >= next.asked && i < next.n; i++) {
+        struct xh_options guess = *o;
+        guess.guessed = 1;
         xh_cache_expect_now(next.name[i], &guess);
+    }
     if (!xh_version_is_settled(f))
         xh_expected_doubt(o->namer.family);
 }

@@ -207,7 +207,7 @@ class Case:
         self.change()
         for _ in range(3):
             assert (said := self.read(0, 3)) == "1" or noticed(said), said
-        self.read_until_noticed(24)
+        self.read_until_noticed(BEYOND)     # nothing of that is under way
         assert (said := self.read(0, 3)) == "1" or noticed(said), said
 
     def uncached(self):

@@ -41,6 +41,10 @@ Test(counted, dates_count_by_the_calendar)
     cr_expect_str_eq(NEXT(1, AT "d20230226.nc", AT "d20230227.nc", AT "d20230228.nc"), AT "d20230301.nc");
     cr_expect_str_eq(NEXT(2, AT "d20240131.nc", AT "d20240201.nc", AT "d20240202.nc"), AT "d20240204.nc");
     cr_expect_str_eq(NEXT(1, AT "d20240101.nc", AT "d20231231.nc", AT "d20231230.nc"), AT "d20231229.nc");
+    cr_expect_str_eq(NEXT(1, AT "d19691230.nc", AT "d19691231.nc", AT "d19700101.nc"), AT "d19700102.nc");
+    cr_expect_str_eq(NEXT(1, AT "d18991230.nc", AT "d18991231.nc", AT "d19000101.nc"), AT "d19000102.nc");
+    cr_expect_str_eq(NEXT(4, AT "d21990101.nc", AT "d20000101.nc", AT "d18001231.nc"), AT "d10041228.nc");
+    cr_expect_str_eq(NEXT(5, AT "d21990101.nc", AT "d20000101.nc", AT "d18001231.nc"), "", "years of four digits");
     cr_expect_str_eq(NEXT(1, AT "m202310.nc", AT "m202311.nc", AT "m202312.nc"), AT "m202401.nc");
     cr_expect_str_eq(NEXT(1, AT "m202312.nc", AT "m202401.nc", AT "m202402.nc"), AT "m202403.nc");
     cr_expect_str_eq(NEXT(1, AT "r202012.h5", AT "r202013.h5", AT "r202014.h5"), AT "r202015.h5", "no months");
