@@ -14,6 +14,7 @@
 #include "source/compressed.h"
 #include "source/unverified_head.h"
 #include "stream/stage.h"
+#include "stream/ending.h"
 #include "stream/stream.h"
 #include "watch/trace.h"
 

@@ -10,8 +10,8 @@
 #include "sources.h"
 #include "source/compressed.h"
 #include "source/unverified_head.h"
+#include "stream/ending.h"
 #include "stream/share.h"
-#include "stream/stream.h"
 #include "watch/timeline.h"
 #include "watch/trace.h"
 

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "pages/fetch.h"
 #include "stream/stage.h"
+#include "stream/ending.h"
 #include "stream/stream.h"
 #include "watch/trace.h"
 #include "here.h"

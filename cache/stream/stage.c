@@ -4,11 +4,11 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "ending.h"
 #include "pages/fetch.h"
 #include "pages/flow.h"
 #include "pages/limits.h"
 #include "segment.h"
-#include "stream.h"
 #include "watch/trace.h"
 
 /* Drops what nobody came for, to make room for |bytes| more. */

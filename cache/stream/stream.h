@@ -26,10 +26,6 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
 /* 1 when a stream that is not over ends at |off|, or a little before. */
 int xh_stage_streams_to(struct xh_file *f, uint64_t off);
 
-/* The reader's run began at |off|: streams that would bring what lies before it, more than the shortest stream has, are
- * left. */
-void xh_stage_begins(struct xh_file *f, uint64_t off);
-
 /* The reader has come to |end| and may be given |window| bytes more: lets streams go on so far. Returns 1
  * when one has ended early meanwhile: what was seen to is so no longer. */
 int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window);
@@ -37,19 +33,7 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window);
 /* The link brings |rate| bytes a second, as others have found: it counts where no stream has told yet. */
 void xh_stage_tell(struct xh_file *f, uint64_t rate);
 
-/* Ends the streams behind what has come of them and what is waited for: what is fetched from now on is for others
- * too. */
-void xh_stage_end(struct xh_file *f);
-
-/* Ends the streams where they have come to by then when |ahead| bytes more have come of each, or behind that. */
-void xh_stage_cut(struct xh_file *f, uint64_t ahead);
-
-/* Inside the stage, whose lock is held. Lets a stream's load that stands still go on. Ends streams that nobody waits
- * for: |l|, those that were not read from for some time and are not where the last run of reads is, or the one that
- * has |off| before it, but far from where the reader is. A load stays in s->stream until it is over. */
+/* Inside the stage, whose lock is held. Lets a stream's load that stands still go on. */
 void xh_stream_go_on(struct xh_prefetch *l);
-void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l);
-void xh_stream_leave_stale(struct xh_stage *s);
-void xh_stream_pass_far(struct xh_stage *s, uint64_t off);
 
 #endif

@@ -19,6 +19,7 @@
 #include "source/compressed_impl.h"
 #include "stream/segment.h"
 #include "stream/stage.h"
+#include "stream/ending.h"
 #include "stream/stream.h"
 
 #define OBJECT_BYTES (100u * 1000 * 1000 + 77)

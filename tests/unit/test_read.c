@@ -34,6 +34,7 @@
 #include "stream/segment.h"
 #include "stream/share.h"
 #include "stream/stage.h"
+#include "stream/ending.h"
 #include "stream/stream.h"
 
 #define OBJECT_BYTES (3u * 1000 * 1000 + 77)
@@ -3385,11 +3386,12 @@ Test(read, what_one_read_brings_does_not_come_in_the_background_too, .timeout = 
 Test(read, what_lies_around_reads_ends_when_nobody_reads_for_as_long_as_somebody_did, .timeout = 50)
 {
     for (int idle = 0; idle < 2; idle++, row++) {
+        uint64_t begun = xh_now_ns();
         struct xh_file *f = open_around();
+        uint64_t took = xh_now_ns() - begun; /* longer than the reads */
         engine.asks = 1;
-        if (idle)
-            sleep(1); /* the reads took a third of that */
-        else
+        usleep((useconds_t)(took / 1000 + 1000000));
+        if (!idle) /* is waited for as long as the pause was, and the reads */
             read_held(f, XH_KIND_RAW, 50u << 20, SCATTERED_BYTES);
         hold(0);
         drain();
