@@ -149,6 +149,21 @@ struct xh_giving {
  * than it brings in a round trip: what is under way to it when it ends is lost. */
 uint64_t xh_policy_gives(const struct xh_giving *g);
 
+/* A connection of a stream that has brought its part. */
+struct xh_part {
+    uint64_t room;        /* bytes that may lie before the reader */
+    uint64_t rest;        /* bytes of the stream that nobody has taken */
+    unsigned connections; /* that the stream has */
+    uint64_t all_rate;    /* bytes that came a second over all of them; 0: unknown */
+    uint64_t rate;        /* of these, over this one; 0: its part stood still, so it is fast enough */
+    double rtt_ns;
+};
+
+/* Returns how many bytes its next part has: an equal one of the room, so that no connection waits for another one; less
+ * where it is slower than the others; and an equal one of the rest, so that all end together. 0: parts that fit into
+ * the room would cost too many round trips between them, so all that is left is dealt at once. */
+uint64_t xh_policy_part(const struct xh_part *p);
+
 /* ---- how far ahead ----------------------------------------------------------------------------------------------- */
 
 /* Most bytes ahead of the readers of one file. Of what |sharers| have |budget_bytes| for, half of its part: what is

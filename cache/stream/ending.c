@@ -3,10 +3,17 @@
 
 #include "segment.h"
 
+void xh_stream_deal_no_more(struct xh_stage *s)
+{
+    s->lost |= s->dealt < s->stream_end;
+    s->stream_end = xh_min64(s->stream_end, s->dealt);
+}
+
 void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l)
 {
     if (l->takers || l->submitting || l->over)
         return;
+    xh_stream_deal_no_more(s);
     for (size_t i = 0; i < l->nparcels; i++) {
         s->lost |= l->parcels[i].listed;
         xh_segment_unlist(s, &l->parcels[i]);
@@ -41,6 +48,7 @@ void xh_stream_pass_far(struct xh_stage *s, uint64_t off)
 void xh_stream_cut(struct xh_stage *s, uint64_t off)
 {
     size_t i = xh_segment_at(s, off);
+    xh_stream_deal_no_more(s);
     for (size_t k = i; k < s->n; k++)
         if (s->at[k]->off < off || (s->at[k]->load->turns && (s->at[k]->takers || s->at[k]->got > s->at[k]->off)))
             i = k + 1;

@@ -19,7 +19,10 @@ void xh_stage_end(struct xh_file *f);
 /* Ends the streams where they have come to by then when |ahead| bytes more have come of each, or behind that. */
 void xh_stage_cut(struct xh_file *f, uint64_t ahead);
 
-/* Inside the stage, whose lock is held. A load stays in s->stream until it is over.
+/* Inside the stage, whose lock is held: the rest. Nothing more of the stream is dealt than is by now. */
+void xh_stream_deal_no_more(struct xh_stage *s);
+
+/* A load stays in s->stream until it is over.
  *
  * End streams that nobody waits for: |l|; those that were not read from for some time and are not where the last run of
  * reads is; the one that has |off| before it, but far from where the reader is. */

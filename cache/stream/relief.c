@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "base/pace.h"
 #include "base/table.h"
 #include "pages/limits.h"
 #include "policy.h"
@@ -33,6 +32,7 @@ static void relieve(struct xh_file *f, struct xh_prefetch *slow, size_t cut, siz
     xh_trace(XH_T_READ, "relieve", "pos=%llu from=%llu", (unsigned long long)slow->pos, (unsigned long long)l->pos);
     l->behind = 1;
     l->then = slow->then;
+    l->course.loads = slow->course.loads;
     l->t.patient = patient;
     struct xh_transfer *t = &l->t;
     s->stream[xh_stage_loads(s)] = l;
@@ -52,7 +52,7 @@ static struct xh_prefetch *straggler(const struct xh_stage *s, uint64_t end)
         slow = l->stands ? slow : l;
     }
     int has_begun = slow && !slow->submitting && slow->pos > slow->parcels[0].off;
-    int is_steady = has_begun && (!slow->behind || slow->pace.steady);
+    int is_steady = has_begun && (!slow->behind || slow->course.pace.steady);
     return is_steady && n > 1 && n < XH_STREAMS_MAX && slow->pos < end ? slow : NULL;
 }
 
@@ -78,7 +78,7 @@ void xh_relief_straggler(struct xh_file *f, uint64_t end)
     xh_replicas_get_info(f->origin, &info);
     int taken = info.open - info.idle > info.streaming; /* also the connection that is left for what cannot wait */
     if (cut > first && !taken && !info.young && !xh_replicas_are_several(f->origin) &&
-        xh_policy_is_relieved(keeps, slow->pace.rate, (double)info.rtt_ns))
+        xh_policy_is_relieved(keeps, slow->course.pace.rate, (double)info.rtt_ns))
         relieve(f, slow, cut, slow->nparcels, 0);
 }
 
@@ -104,24 +104,24 @@ static struct xh_prefetch *last_of(const struct xh_stage *s, size_t n, struct xh
         int has_begun = !l->submitting && l->pos > l->parcels[0].off;
         uint64_t bytes = lacks(l);
         *asked += !has_begun;
-        double takes = has_begun && l->pace.rate ? (double)bytes / (double)l->pace.rate : 0;
+        double takes = has_begun && l->course.pace.rate ? (double)bytes / (double)l->course.pace.rate : 0;
         if (l->in_parts || l->ended || l->stands || takes <= longest)
             continue;
         longest = takes;
         slow = l;
         g->lacks = bytes;
-        g->rate = l->pace.rate;
+        g->rate = l->course.pace.rate;
     }
     return slow;
 }
 
-void xh_relief_last(struct xh_file *f, const struct xh_pace *pace)
+void xh_relief_last(struct xh_file *f, const struct xh_course *course)
 {
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
     struct xh_giving g = {0};
     size_t n = xh_stage_loads(s), asked;
-    if (n == 0 || s->stream[0]->in_parts || n >= s->stream[0]->turns)
+    if (n == 0 || s->stream[0]->in_parts || n >= s->stream[0]->course.loads)
         return;
     if (xh_followed_by(f) || xh_replicas_are_several(f->origin)) /* those that are done have other work */
         return;
@@ -130,7 +130,7 @@ void xh_relief_last(struct xh_file *f, const struct xh_pace *pace)
         return;
     xh_replicas_get_info(f->origin, &info);
     g.rtt_ns = (double)info.rtt_ns;
-    g.taker_rate = pace->rate ? pace->rate : s->rate / slow->turns;
+    g.taker_rate = course->pace.rate ? course->pace.rate : s->rate / slow->course.loads;
     uint64_t most = xh_policy_gives(&g), bytes = 0;
     size_t end = slow->nparcels;
     while (end > 0 && slow->cut && slow->parcels[end - 1].off >= slow->cut)

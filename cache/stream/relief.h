@@ -8,15 +8,15 @@
 #include <stdint.h>
 
 struct xh_file;
-struct xh_pace;
+struct xh_course;
 
 /* The reader waits for what lies before |end|. Where all loads but one have brought what he may have, and stand still,
  * that one keeps half of what it lacks of that. The rest, and all behind, comes by a connection of its own: the one
  * that is left for what cannot wait, until the slow one is over. */
 void xh_relief_straggler(struct xh_file *f, uint64_t end);
 
-/* All of a load has come, at |pace|. At a stream's end its connection would idle until the slowest load is over: it
- * takes over the last parcels of the one that would end last, so that both end together. */
-void xh_relief_last(struct xh_file *f, const struct xh_pace *pace);
+/* All of a load has come, as |course| says. At a stream's end its connection would idle until the slowest load is over:
+ * it takes over the last parcels of the one that would end last, so that both end together. */
+void xh_relief_last(struct xh_file *f, const struct xh_course *course);
 
 #endif

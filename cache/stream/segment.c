@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/now.h"
 #include "base/table.h"
 #include "disk/disk.h"
 #include "pages/limits.h"
@@ -68,7 +69,7 @@ int xh_segment_is_far(const struct xh_segment *p, uint64_t off, uint64_t len)
         before += end > l->pos ? (end - l->pos) / l->turns : 0;
     }
     return before > XH_STREAM_LEAST_BYTES &&
-           xh_policy_passes(before, p->load->turns, len, most, xh_room_left(&s->place, most));
+           xh_policy_passes(before, p->load->course.loads, len, most, xh_room_left(&s->place, most));
 }
 
 static int list(struct xh_stage *s, struct xh_segment *p)
@@ -155,7 +156,7 @@ struct xh_range xh_segment_whole(const struct xh_file *f, struct xh_range r)
     return f->disk ? (struct xh_range){off, end - off} : r;
 }
 
-int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_range_list *out)
+int xh_segment_missing(struct xh_file *f, struct xh_range r, int all, struct xh_range_list *out)
 {
     struct xh_stage *s = f->stage;
     uint64_t end = r.off + r.len;
@@ -165,7 +166,13 @@ int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_range_lis
             off = s->at[i]->end;
             continue;
         }
+        if (!all && xh_stage_will_deal(s, off)) {
+            off = s->stream_end;
+            continue;
+        }
         uint64_t stop = i < s->n && s->at[i]->off < end ? s->at[i]->off : end, from = off;
+        if (!all && off < s->dealt && xh_stage_will_deal(s, s->dealt))
+            stop = xh_min64(stop, s->dealt);
         for (; off < stop; off = (off / XH_PAGE_BYTES + 1) * XH_PAGE_BYTES)
             if (is_kept(f, off / XH_PAGE_BYTES)) {
                 if (!ranges_add(out, from, off))
@@ -267,6 +274,17 @@ static void parcel_bytes(struct xh_stage *s, struct xh_segment *p, uint64_t off,
     take_done(p, 0);
 }
 
+/* |len| bytes of a stream's load have come. */
+static void note_course(struct xh_stage *s, struct xh_prefetch *l, size_t len)
+{
+    if (!l->course.begun_ns)
+        l->course.begun_ns = xh_now_ns();
+    if (!s->begun_ns)
+        s->begun_ns = l->course.begun_ns;
+    s->pace.bytes += len;
+    l->course.pace.bytes += len;
+}
+
 static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, size_t len)
 {
     struct xh_prefetch *l = t->ctx;
@@ -274,8 +292,8 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     size_t i = xh_count_before(k, l->nparcels, l->parcels[k].off <= off) - 1;
     xh_disk_keep(l->f->disk, off, data, len, 0);
     pthread_mutex_lock(&s->lock);
-    s->pace.bytes += l->turns ? len : 0;
-    l->pace.bytes += len;
+    if (l->turns)
+        note_course(s, l, len);
     for (size_t n; len; off += n, data += n, len -= n) { /* parcels touch where a load has one range */
         struct xh_segment *p = &l->parcels[i++];
         n = p->end - off < len ? (size_t)(p->end - off) : len;
@@ -315,15 +333,15 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
 {
     struct xh_prefetch *l = t->ctx;
     struct xh_file *f = l->f;
-    struct xh_pace pace = l->pace;
-    void (*then)(struct xh_file *, const struct xh_pace *) = err ? NULL : l->then;
+    struct xh_course course = l->course;
+    void (*then)(struct xh_file *, const struct xh_course *) = err ? NULL : l->then;
     struct xh_stage *s = f->stage;
     if (err)
         xh_trace(XH_T_READ, "load-failed", "code=%s", xh_err_name(err->code));
     pthread_mutex_lock(&s->lock);
     load_end(s, l);
     if (then)
-        then(f, &pace);
+        then(f, &course);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -358,7 +376,7 @@ static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r
     l->t = (struct xh_transfer){.ranges = l->ranges, .nranges = nranges, .speculative = 1, .ctx = l,
                                 .bytes = on_bytes, .done = on_done, .full = full};
     l->f = f;
-    l->turns = turns;
+    l->turns = l->course.loads = turns;
     l->pos = r[0].off;
     l->first = l->pos + XH_STREAM_FIRST_BYTES;
     l->used = f->stage->clock;

@@ -54,6 +54,9 @@ struct xh_stage {
     uint64_t granted;        /* they may come up to here, as far as there is room, until all are over: the file is
                               * read after others. 0: they may not */
     uint64_t stream_end;     /* of the stream that was begun last */
+    uint64_t dealt;          /* so far it is dealt; the rest as its loads end */
+    int whole;               /* all of the rest at once */
+    uint64_t begun_ns, begun_bytes; /* when its first byte came, 0: it has not; and pace.bytes before that */
     struct xh_pace pace;     /* of all that streams bring */
     uint64_t rate;           /* bytes a second of theirs; less counts slowly, as they may have stood still */
     uint64_t here, here_bytes; /* the first extent of the last read that the stage was asked for */
@@ -81,6 +84,14 @@ struct xh_segment {
     int listed;
 };
 
+/* How a stream's load comes, which tells what its connection is to take next. */
+struct xh_course {
+    struct xh_pace pace;
+    uint64_t begun_ns; /* when its first byte came; 0: it has not */
+    int last;          /* its connection may be the last one */
+    unsigned loads;    /* so many its stream has at a time */
+};
+
 struct xh_prefetch {
     struct xh_transfer t; /* t.ctx is the load */
     struct xh_file *f;
@@ -99,9 +110,9 @@ struct xh_prefetch {
     uint64_t cut;       /* where it is to be ended early; 0: nowhere */
     uint64_t first;     /* a stream comes up to here in any case */
     uint64_t used;      /* stage's clock when something was last taken */
-    struct xh_pace pace;
-    void (*then)(struct xh_file *f, const struct xh_pace *pace); /* told when all has come, not where it was cut;
-                                                                  * lets go of the lock. NULL: nobody is told */
+    struct xh_course course;
+    /* Told when all has come, not where it was cut; lets go of the lock. NULL: nobody is told. */
+    void (*then)(struct xh_file *f, const struct xh_course *course);
     size_t nparcels;
     struct xh_segment parcels[];
 };
@@ -146,7 +157,14 @@ void xh_prefetch_hand_over(struct xh_file *f, struct xh_transfer **ts, size_t n)
 /* Returns |r|; for a file with a disk cache in whole pages, as that keeps no others. */
 struct xh_range xh_segment_whole(const struct xh_file *f, struct xh_range r);
 
-/* Appends to |out| what neither disk, shadow nor stage has of |r|. Returns 0 without memory. */
-int xh_segment_missing(struct xh_file *f, struct xh_range r, struct xh_range_list *out);
+/* 1 when |off| is of a stream that is under way, and not dealt yet. */
+static inline int xh_stage_will_deal(const struct xh_stage *s, uint64_t off)
+{
+    return s->stream[0] && off >= s->dealt && off < s->stream_end;
+}
+
+/* Appends to |out| what neither disk, shadow nor stage has of |r|; |all|: also what is of a stream, and not dealt yet.
+ * Returns 0 without memory. */
+int xh_segment_missing(struct xh_file *f, struct xh_range r, int all, struct xh_range_list *out);
 
 #endif

@@ -70,7 +70,7 @@ size_t xh_stage_fetch(struct xh_file *f, const struct xh_range *r, size_t n, int
         if (!xh_room_reserve(&s->place, whole.len, most))
             break;
         size_t before = want.n;
-        int known = xh_segment_missing(f, whole, &want);
+        int known = xh_segment_missing(f, whole, 0, &want);
         uint64_t lacks = want.n > before ? xh_ranges_bytes(&want.at[before], want.n - before) : 0;
         bytes += lacks;
         xh_room_release(&s->place, whole.len - lacks);
@@ -102,8 +102,12 @@ uint64_t xh_stage_until(struct xh_file *f, uint64_t off)
 {
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
-    for (size_t i = xh_segment_at(s, off); i < s->n && s->at[i]->off <= off; i++)
-        off = s->at[i]->end;
+    for (uint64_t from = off - 1; from != off;) {
+        from = off;
+        for (size_t i = xh_segment_at(s, off); i < s->n && s->at[i]->off <= off; i++)
+            off = s->at[i]->end;
+        off = xh_stage_will_deal(s, off) ? s->stream_end : off;
+    }
     pthread_mutex_unlock(&s->lock);
     return off;
 }
@@ -122,7 +126,7 @@ int xh_stage_has(struct xh_file *f, uint64_t off)
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
     size_t i = xh_segment_at(s, off);
-    int has = i < s->n && s->at[i]->from <= off;
+    int has = (i < s->n && s->at[i]->from <= off) || xh_stage_will_deal(s, off);
     pthread_mutex_unlock(&s->lock);
     return has;
 }

@@ -24,6 +24,8 @@
  * many turns at most, and the fewer, the fewer connections it has, as these bring less. What would be two of them is
  * one. */
 #define SHORT_ROUNDS 8
+/* So much of a stream is dealt before the speed of its connections is known. Half and twice as much: decisions.md. */
+#define FIRST_BYTES (256u << 20)
 /* A run of which the disk has so much is looked at again when that is read. */
 #define HERE_BYTES (64u << 20)
 /* How far ahead a stream of a slow link runs, in seconds of what comes. */
@@ -81,7 +83,7 @@ static int full(struct xh_transfer *t)
     int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
     int over = l->cut && l->pos >= l->cut; /* what comes until it is over is for nobody */
     l->behind &= !is;
-    xh_pace_look(&l->pace, now, is);
+    xh_pace_look(&l->course.pace, now, is);
     pthread_mutex_unlock(&s->lock);
     if (looks && xh_shadow_shared(l->f->shadow)) { /* what comes from now on comes for them, too */
         xh_stage_end(l->f);
@@ -98,7 +100,10 @@ struct dealing {
     size_t most;   /* of turns, unless the stream ends by twice as many */
     int in_parts;  /* no stripes: each load has one part */
     int last;      /* those that wait may have the last connection */
+    uint64_t bytes; /* of stripes, at most, but for the end of a round */
 };
+
+static void next_part(struct xh_file *f, const struct xh_course *course);
 
 /* The part of |r| that load |which| gets, in pieces where it may be cut. Returns how many; 0: none is left for it. */
 static size_t deal_part(const struct dealing *d, struct xh_range r, size_t which, struct xh_range *out, uint64_t *len)
@@ -119,7 +124,7 @@ static size_t deal(const struct dealing *d, struct xh_range r, size_t which, str
 {
     size_t n = 0, turn = 0, ranges = 0;
     uint64_t stripe = d->rounds == 1 ? ROUND_BYTES : ROUND_BYTES / d->nloads, at = 0;
-    for (size_t rounds = 0; at < r.len && rounds < d->most && ranges < d->rounds;) {
+    for (size_t rounds = 0; at < r.len && (turn || at < d->bytes) && rounds < d->most && ranges < d->rounds;) {
         uint64_t mine = r.len - at < stripe ? r.len - at : stripe;
         if (turn == which)
             out[n++] = (struct xh_range){r.off + at, mine};
@@ -145,9 +150,9 @@ static size_t add_stream(struct xh_file *f, const struct dealing *d, struct xh_r
         struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, d->in_parts ? 1 : (unsigned)d->nloads, full) : NULL;
         if (!l)
             break;
-        l->then = d->in_parts ? NULL : xh_relief_last;
+        l->then = d->in_parts ? NULL : next_part;
         l->t.patient = made < d->warm;
-        l->t.last = l->t.patient && d->last;
+        l->t.last = l->course.last = l->t.patient && d->last;
         l->in_parts = d->in_parts;
         f->stage->stream[xh_stage_loads(f->stage)] = l;
         ts[made] = &l->t;
@@ -185,6 +190,12 @@ static size_t loads_now(const struct xh_origin_info *info, size_t busy, int foll
     return busy + n > XH_STREAMS_MAX ? 0 : n;
 }
 
+/* Of how many turns a load's stripes may be, as each is a range of its request. */
+static size_t rounds_of(const struct xh_origin_info *info)
+{
+    return xh_min64(info->max_ranges, info->max_range_header / RANGE_HEADER_BYTES);
+}
+
 /* How a stream from |off| on is dealt, with |busy| loads of earlier ones not over; nloads 0: there is no connection
  * for it now. One that follows another is dealt to its connections, each as it becomes free. */
 static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin_info *info, uint64_t off, size_t busy,
@@ -193,10 +204,9 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     const struct xh_stage *s = f->stage;
     int follows = busy && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
     size_t all;
-    struct dealing d = {.rounds = info->max_ranges, .most = ROUNDS_MOST};
+    struct dealing d = {.rounds = rounds_of(info), .most = ROUNDS_MOST};
     d.nloads = loads_now(info, busy, follows, turns, &all);
-    if (d.rounds > info->max_range_header / RANGE_HEADER_BYTES)
-        d.rounds = info->max_range_header / RANGE_HEADER_BYTES;
+    d.bytes = d.nloads > 1 ? FIRST_BYTES : UINT64_MAX;
     if (d.nloads < all)
         d.most = SHORT_ROUNDS * d.nloads / all + 1;
     if (follows || info->warm >= d.nloads)
@@ -263,6 +273,16 @@ static int is_soon_enough(const struct xh_stage *s, uint64_t off)
     return waits && off == s->stream_end && off - s->here > XH_STREAM_LEAST_BYTES && s->here < off;
 }
 
+/* What xh_stage_stream returns while a stream is not dealt to its end. 0: there is none, or it is elsewhere. */
+static uint64_t seen_to(const struct xh_stage *s, uint64_t off, uint64_t to)
+{
+    if (!xh_stage_will_deal(s, s->dealt))
+        return 0;
+    if (off < s->stream_end)
+        return off < s->dealt ? off : xh_min64(to, s->stream_end);
+    return off - s->stream_end < XH_STREAM_LEAST_BYTES ? XH_STREAM_LATER : 0;
+}
+
 uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned turns, uint64_t after)
 {
     struct xh_stage *s = f->stage;
@@ -280,23 +300,34 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     pthread_mutex_lock(&s->lock);
     xh_stream_pass_far(s, off);
     size_t busy = xh_stage_loads(s);
-    if (is_soon_enough(s, off)) {
+    uint64_t will = is_soon_enough(s, off) ? XH_STREAM_LATER : seen_to(s, off, to);
+    if (will) {
         pthread_mutex_unlock(&s->lock);
-        return XH_STREAM_LATER;
+        return will;
     }
     struct dealing d = after ? dealing_after(f, &info, to - off, busy, after) : dealing_of(f, &info, off, busy, turns);
     struct xh_range whole = xh_segment_whole(f, (struct xh_range){off, to - off});
-    if (d.nloads && xh_segment_missing(f, whole, &want)) {
+    if (d.nloads && xh_segment_missing(f, whole, 0, &want)) {
         uint64_t next;
         struct xh_range r = first_stretch(s, f->opt.gap_bytes, &want, whole.off + whole.len, &next);
         if (r.len <= 2 * d.most * ROUND_BYTES)
             d.most = ROUNDS_MOST;
         if (r.len >= XH_STREAM_LEAST_BYTES) {
             uint64_t len = 0;
+            xh_stream_deal_no_more(s); /* of an earlier one: this one brings it, or it is asked for again */
             size_t made = add_stream(f, &d, r, ts, &len);
             xh_trace(XH_T_READ, "stream", "off=%llu len=%llu loads=%zu warm=%zu", (unsigned long long)r.off,
                      (unsigned long long)len, made, d.warm);
-            s->stream_end = r.off + len < to ? r.off + len : to;
+            s->dealt = s->stream_end = xh_min64(r.off + len, to);
+            if (!after && d.most == ROUNDS_MOST && len < r.len && len >= d.bytes) {
+                s->stream_end = xh_min64(r.off + r.len, to);
+                len = r.len;
+            }
+            if (busy == 0) {
+                s->begun_ns = 0;
+                s->whole = 0;
+                s->begun_bytes = s->pace.bytes;
+            }
             if (after)
                 s->granted = s->reach = s->stream_end; /* as far as there is room */
             xh_prefetch_hand_over(f, ts, made);
@@ -307,6 +338,110 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     pthread_mutex_unlock(&s->lock);
     free(want.at);
     return seen;
+}
+
+/* |n| rounded up to a multiple of |m|. */
+static uint64_t up(uint64_t n, uint64_t m)
+{
+    return (n + m - 1) / m * m;
+}
+
+static uint64_t a_second(uint64_t bytes, uint64_t ns)
+{
+    return ns ? (uint64_t)((double)bytes * 1e9 / (double)ns) : 0;
+}
+
+/* 1 when the reader leaves out much of what streams bring: the room is full of that, and the next read close behind
+ * what comes. So it had better wait for all connections at once than for one. */
+static int leaves_out(const struct xh_stage *s)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < s->n && s->at[i]->end <= s->here; i++)
+        bytes += s->at[i]->load->turns ? xh_segment_weight(s->at[i]) : 0;
+    return bytes >= XH_STREAM_LEAST_BYTES;
+}
+
+/* All that is left of a stream, of which a load has come, is dealt to |n| connections at once. */
+static void deal_rest(struct xh_file *f, const struct xh_origin_info *info, size_t n)
+{
+    struct xh_stage *s = f->stage;
+    struct xh_transfer *ts[XH_STREAM_LOADS_MAX];
+    struct xh_range_list want = {0};
+    struct dealing d = {.nloads = n, .warm = n, .rounds = rounds_of(info), .most = ROUNDS_MOST, .bytes = UINT64_MAX};
+    uint64_t len = 0, next = s->stream_end;
+    size_t made = 0;
+    if (xh_segment_missing(f, (struct xh_range){s->dealt, s->stream_end - s->dealt}, 1, &want)) {
+        struct xh_range r = first_stretch(s, f->opt.gap_bytes, &want, s->stream_end, &next);
+        made = add_stream(f, &d, r, ts, &len);
+        next = len < r.len ? r.off + len : next;
+    }
+    free(want.at);
+    s->dealt = next;
+    s->lost |= made == 0 && want.n > 0;
+    xh_prefetch_hand_over(f, ts, made);
+}
+
+/* The connection of a load that came as |course| says takes what is missing of the next |len| bytes. Returns 0 when
+ * nothing is. */
+static int deal_one(struct xh_file *f, const struct xh_course *course, const struct xh_origin_info *info, uint64_t len)
+{
+    struct xh_stage *s = f->stage;
+    struct xh_range mine[ROUNDS_MOST];
+    struct xh_range_list want = {0};
+    uint64_t stripe = ROUND_BYTES / course->loads, end = s->dealt + len;
+    size_t n = 0, ranges = 0;
+    int fails = !xh_segment_missing(f, (struct xh_range){s->dealt, len}, 1, &want);
+    for (; ranges < want.n && ranges < rounds_of(info); ranges++)
+        for (uint64_t at = 0; at < want.at[ranges].len && n < ROUNDS_MOST; at += mine[n++].len)
+            mine[n] = (struct xh_range){want.at[ranges].off + at, xh_min64(stripe, want.at[ranges].len - at)};
+    s->dealt = ranges == want.n && n < ROUNDS_MOST ? end : n ? mine[n - 1].off + mine[n - 1].len : end;
+    free(want.at);
+    struct xh_prefetch *l = n ? xh_prefetch_add(f, mine, n, 1, full) : NULL;
+    s->lost |= fails || (n && !l);
+    if (!l)
+        return n > 0;
+    l->then = next_part;
+    l->t.patient = 1;
+    l->t.last = l->course.last = course->last;
+    l->course.loads = course->loads;
+    struct xh_transfer *t = &l->t;
+    s->stream[xh_stage_loads(s)] = l;
+    xh_prefetch_hand_over(f, &t, 1);
+    return 1;
+}
+
+/* A load of a stream has come, as |course| says: its connection takes more of the stream, or of what the slowest load
+ * lacks. */
+static void next_part(struct xh_file *f, const struct xh_course *course)
+{
+    struct xh_stage *s = f->stage;
+    struct xh_origin_info info;
+    uint64_t now = xh_now_ns(), read = s->here + s->here_span, stripe = ROUND_BYTES / course->loads;
+    if (s->dealt < s->stream_end && xh_stage_loads(s) >= course->loads)
+        return;
+    if (read > s->dealt && read < s->stream_end) { /* a read brings what it lacks */
+        s->lost = 1;
+        s->dealt = read;
+    }
+    xh_replicas_get_info(f->origin, &info);
+    struct xh_part p = {.room = xh_room_share(f->opt.readahead_bytes), .connections = course->loads,
+                        .all_rate = a_second(s->pace.bytes - s->begun_bytes, now - s->begun_ns),
+                        .rate = a_second(course->pace.bytes, now - course->begun_ns),
+                        .rtt_ns = (double)info.rtt_ns};
+    s->whole |= leaves_out(s);
+    while (s->dealt < s->stream_end) {
+        p.rest = s->stream_end - s->dealt;
+        uint64_t len = s->whole ? 0 : xh_min64(up(xh_policy_part(&p), stripe), p.rest);
+        s->whole |= len == 0;
+        xh_trace(XH_T_READ, "stream-part", "off=%llu len=%llu rate=%llu of=%llu", (unsigned long long)s->dealt,
+                 (unsigned long long)len, (unsigned long long)p.rate, (unsigned long long)p.all_rate);
+        if (len && !deal_one(f, course, &info, len))
+            continue;
+        if (len == 0)
+            deal_rest(f, &info, course->loads);
+        return;
+    }
+    xh_relief_last(f, course);
 }
 
 static void reckon_rate(struct xh_stage *s)
@@ -370,6 +505,8 @@ int xh_stage_reach(struct xh_file *f, uint64_t end, uint64_t window)
     if (s->stream[0])
         leave_for_sites(f);
     xh_relief_straggler(f, end);
+    if (!s->stream[0])
+        xh_stream_deal_no_more(s);
     int lost = s->lost;
     s->lost = 0;
     if (s->place.bytes)

@@ -107,6 +107,30 @@ Test(policy, a_load_gives_what_lets_both_end_together)
                      (unsigned long long)xh_policy_gives(&cases[i].g));
 }
 
+Test(policy, a_connection_that_is_done_takes_a_part_of_the_room)
+{
+    static const struct {
+        const char *what;
+        struct xh_part p;
+        uint64_t bytes;
+    } cases[] = {
+        {"as fast as the others", {128 * MIB, 1024 * MIB, 16, 100 * MIB, 100 * MIB / 16, 5e7}, 8 * MIB},
+        {"faster", {128 * MIB, 1024 * MIB, 16, 100 * MIB, 50 * MIB, 5e7}, 8 * MIB},
+        {"it stood still", {128 * MIB, 1024 * MIB, 16, 100 * MIB, 0, 5e7}, 8 * MIB},
+        {"half as fast", {128 * MIB, 1024 * MIB, 16, 100 * MIB, 100 * MIB / 32, 5e7}, 4 * MIB},
+        {"a share of the room", {16 * MIB, 1024 * MIB, 16, 10 * MIB, 0, 5e7}, MIB},
+        {"nothing is known", {128 * MIB, 1024 * MIB, 4, 0, 0, 0}, 32 * MIB},
+        {"eight round trips fit", {128 * MIB, 1024 * MIB, 16, 100 * MIB, 0, 1.6e8}, 8 * MIB},
+        {"fewer", {128 * MIB, 1024 * MIB, 16, 101 * MIB, 0, 1.6e8}, 0},
+        {"so near that many fit", {128 * MIB, 1024 * MIB, 16, 500 * MIB, 0, 1e6}, 8 * MIB},
+        {"the end is near: an equal part of the rest", {128 * MIB, 64 * MIB, 16, 500 * MIB, 0, 1e6}, 4 * MIB},
+        {"but eight round trips", {128 * MIB, 16 * MIB, 16, 80 * MIB, 0, 5e7}, 2 * MIB},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_part(&cases[i].p), cases[i].bytes, "%s: %llu", cases[i].what,
+                     (unsigned long long)xh_policy_part(&cases[i].p));
+}
+
 Test(policy, small_reads_and_what_is_read_again_are_kept)
 {
     static const struct {
