@@ -81,6 +81,9 @@ def open(name: Union[str, bytes, os.PathLike[str]], mode: str = "r", **options: 
     import h5py
     if "\0" in os.fsdecode(name):  # h5py would open the name before it
         raise ValueError("embedded null byte")
+    driver = options.pop("driver", "xhdf5")
+    if driver != "xhdf5":
+        raise TypeError(f"xhdf5.open opens by the driver xhdf5: for another call h5py.File(name, driver={driver!r})")
     return h5py.File(name, mode, driver="xhdf5", **options)
 
 

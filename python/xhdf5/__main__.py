@@ -4,7 +4,12 @@ import sys
 
 from ._default import environment
 
+usage = f'usage: eval "$({sys.executable} -m xhdf5)"; the tool is the command xhdf5: xhdf5 '
+if sys.argv[1:] in (["-h"], ["--help"]):
+    print(usage + "--help")
+    sys.exit()
 if len(sys.argv) > 1:
-    sys.exit(f'usage: eval "$({sys.executable} -m xhdf5)"; the tool is the command xhdf5 (doctor, stat, ls, get, cache)')
+    print(usage + shlex.join(sys.argv[1:]), file=sys.stderr)
+    sys.exit(2)
 for name, value in environment().items():
     print(f"export {name}={shlex.quote(value)}")

@@ -24,7 +24,7 @@ plugin_dirs: list[str] = []  # of the library, at the import: for callers withou
 
 def _set_fapl(plist: h5py.h5p.PropFAID, **options: Any) -> None:
     """h5py.File(name, driver="xhdf5", **options) calls this, with h5py's lock held."""
-    library.set_driver(plist.id, written(options))
+    library.set_driver(plist.id, written(options, "h5py.File nor of "))
     guard_h5netcdf()
     _expect.more()
 

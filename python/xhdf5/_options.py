@@ -48,15 +48,16 @@ def hint(name: str) -> str:
     return f"; did you mean {next((option for option in near if name in option), near[0])!r}?" if near else ""
 
 
-def _written(name: str, value: Any) -> str:
+def _written(name: str, value: Any, others: str) -> str:
     """An option as a driver configuration string has it. TypeError, ValueError: it is none."""
     if name not in OPTIONS:
-        raise TypeError(f"{name!r} is no option of h5py.File nor of the driver xhdf5{hint(name)}")
+        raise TypeError(f"{name!r} is no option of {others}the driver xhdf5{hint(name)}")
     option = OPTIONS[name]
     if option.type == "BOOL":
-        if value not in (True, False):
-            raise TypeError(f"xhdf5's option {name} is True or False, not {value!r}")
-        return f"{name}={'on' if value else 'off'}"
+        word = value.lower() if isinstance(value, str) else {True: "on", False: "off"}.get(value)
+        if word not in ("on", "off"):
+            raise TypeError(f"xhdf5's option {name} is True or False, or 'on' or 'off', not {value!r}")
+        return f"{name}={word}"
     if option.type == "STR":
         if not isinstance(value, (str, os.PathLike)):
             raise TypeError(f"xhdf5's option {name} is of type str, not {type(value).__name__}")
@@ -70,6 +71,7 @@ def _written(name: str, value: Any) -> str:
     return f"{name}={number}"
 
 
-def written(options: dict[str, Any]) -> str:
-    """The options that are not None, as a driver configuration string. TypeError, ValueError: one is none."""
-    return ",".join(_written(name, value) for name, value in options.items() if value is not None)
+def written(options: dict[str, Any], others: str = "") -> str:
+    """The options that are not None, as a driver configuration string. TypeError, ValueError: one is none. |others|:
+    whose options the caller has taken out already, "h5py.File nor of "."""
+    return ",".join(_written(name, value, others) for name, value in options.items() if value is not None)

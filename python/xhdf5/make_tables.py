@@ -9,7 +9,7 @@ import sys
 
 OPTION = re.compile(r'^X\((\w+),\s*(\w+),\s*("[^"]*"|\d+),\s*(\d+),\s*(\d+),\s*"([^"]*)"\)', re.M)
 COUNTER = re.compile(r'^X\((\w+),\s*"([^"]*)",\s*"([^"]*)"\)', re.M)
-TYPES = {"BOOL": "bool", "INT": "int", "SIZE": "int | str", "STR": "str"}
+TYPES = {"BOOL": "bool | str", "INT": "int", "SIZE": "int | str", "STR": "str"}
 
 
 def rows(path: str, row: re.Pattern[str]) -> list[tuple[str, ...]]:

@@ -62,6 +62,10 @@ def imported_first():
     with h5py.File(URL, driver="xhdf5", connections=8, **OPTIONS) as f:
         assert digest(f) == expected()
         assert f.filename == URL
+    import xhdf5
+    with xhdf5.open(URL, driver="xhdf5", **OPTIONS) as f:    # as h5py.File was called before
+        assert f.filename == URL
+    raises(TypeError, ["opens by the driver xhdf5", "h5py.File(name, driver='core')"], xhdf5.open, URL, driver="core")
 
 
 def imported_last():
@@ -86,7 +90,7 @@ def options():
     table = (pathlib.Path(__file__).resolve().parents[2] / "cache/base/options.def").read_text()
     rows = re.findall(r'^X\((\w+),\s*(\w+),\s*"?([^",]*)"?,\s*(\d+),\s*(\d+),', table, re.M)
     assert [(o.type, n, str(o.default), str(o.min), str(o.max)) for n, o in xhdf5.OPTIONS.items()] == rows
-    raises(TypeError, ["conections", "'connections'"], h5py.File, URL, driver="xhdf5", conections=8)
+    raises(TypeError, ["conections", "h5py.File nor", "'connections'"], h5py.File, URL, driver="xhdf5", conections=8)
     raises(TypeError, ["'cache_dir'", "did you mean 'disk_cache_dir'"], xhdf5.open, URL, cache_dir="/x")
     raises(TypeError, ["'headers'", "no header can be set", "BEARER_TOKEN_FILE"], xhdf5.open, URL, headers={"a": "b"})
     raises(TypeError, ["did you mean 'aws_access_key_id'"], h5py.File, URL, driver="xhdf5", secret_id=b"k")
@@ -94,7 +98,7 @@ def options():
     raises(TypeError, ["connections", "not bool"], xhdf5.open, URL, connections=True)
     raises(ValueError, ["from 0 to 64, not 65"], xhdf5.open, URL, connections=65)
     raises(ValueError, ["from 0 to 64, not -1"], xhdf5.open, URL, connections=-1)
-    raises(TypeError, ["True or False"], xhdf5.open, URL, readahead="off")
+    raises(TypeError, ["True or False", "'on' or 'off'", "'never'"], xhdf5.open, URL, readahead="never")
     raises(ValueError, ["'1x'"], xhdf5.open, URL, part_bytes="1x")
     raises(ValueError, ["quotation mark"], xhdf5.open, URL, log='"')
     raises(ValueError, ["at most 1000 bytes"], xhdf5.open, URL, ca_bundle="/" + "x" * 1000)
@@ -103,7 +107,7 @@ def options():
     defaults["ca_bundle"] = pathlib.Path(OPTIONS["ca_bundle"])
     with xhdf5.open(URL, **defaults) as f:  # all at once, as the table has them
         assert digest(f) == expected()
-    with xhdf5.open(URL, part_bytes="64k", readahead_bytes="1M", log=None, **OPTIONS) as f:
+    with xhdf5.open(URL, part_bytes="64k", readahead_bytes="1M", shadow="off", stats="OFF", log=None, **OPTIONS) as f:
         assert digest(f) == expected()
 
 
@@ -400,7 +404,8 @@ def bytes_file():
     raises(FileNotFoundError, ["404"], xhdf5.file, URL + ".none", **OPTIONS)
     raises(OSError, ["certificate"], xhdf5.file, URL)
     raises(ValueError, ["no URL"], xhdf5.file, LOCAL)
-    raises(TypeError, ["conections"], xhdf5.file, URL, conections=3)
+    raises(TypeError, ["'conections' is no option of the driver"], xhdf5.file, URL, conections=3)
+    raises(TypeError, ["'mode' is no option of the driver"], xhdf5.file, URL, mode="rb")
     with xhdf5.file(URL, **OPTIONS) as f:
         raises(ValueError, ["as many sizes"], f.read_ranges, [1], [])
         raises(ValueError, ["no position"], f.seek, -1)
@@ -531,7 +536,7 @@ def expecting():
     xhdf5.expect([])
     assert not xhdf5._expect._waiting
     raises(TypeError, ["several names, not one (a str)"], xhdf5.expect, URL)
-    raises(TypeError, ["conections"], xhdf5.expect, [URL], conections=3)
+    raises(TypeError, ["'rdcc_nbytes' is no option of the driver"], xhdf5.expect, [URL], rdcc_nbytes=3)
     forked_beside(xhdf5._expect._lock, lambda: xhdf5.expect([]))
     written = f"{os.environ['WRITE']}/{os.getpid()}-x.h5"
     with subprocess.Popen([sys.executable, "-c", WRITTEN_MEANWHILE, written, os.environ["CACERT"]], text=True,
@@ -1071,6 +1076,10 @@ def wrong_path():
     assert (done.returncode, done.stdout, done.stderr) == (0, "12\n", ""), done
     done = python("-m", "xhdf5")
     assert done.returncode == 0 and not done.stderr and xhdf5.plugin_path() in done.stdout, done
+    done = python("-m", "xhdf5", "--help")
+    assert done.returncode == 0 and not done.stderr and done.stdout.startswith("usage: eval"), done
+    done = python("-m", "xhdf5", "doctor", URL)
+    assert done.returncode == 2 and not done.stdout and f"the command xhdf5: xhdf5 doctor {URL}" in done.stderr, done
     done = python("-c", "import h5py, xhdf5")
     assert done.returncode == 1, done  # h5py 3.14 fails by itself
     assert "Not a datatype" in done.stderr or "did not find the driver in HDF5_PLUGIN_PATH='/nowhere'" in done.stderr, done
