@@ -30,6 +30,12 @@ static int fail(H5FDxhdf5_why_t *why, int sys_errno, const char *text)
     return tell(&err, why);
 }
 
+static void no_url(const char *name, H5FDxhdf5_why_t *why)
+{
+    char text[XH_NO_URL_BYTES];
+    fail(why, EINVAL, name ? xh_mistaken_no_url(name, text) : "H5FDxhdf5_bytes_open: the name is NULL");
+}
+
 /* Returns 0 or a negative code. */
 static int options(const char *config, struct xh_options *o, struct xh_err *err)
 {
@@ -54,7 +60,7 @@ H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5
     struct xh_options o;
     struct xh_err err = {0};
     if (!name || !xh_cache_is_url(name)) {
-        fail(why, EINVAL, "H5FDxhdf5_bytes_open: the name is no URL that the driver reads");
+        no_url(name, why);
         return NULL;
     }
     xh_python_begin();

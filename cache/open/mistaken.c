@@ -181,3 +181,11 @@ const char *xh_mistaken(const char *name, char *out, size_t size)
         snprintf(out, size, "if %.*s is a server, write https://%.*s/…", (int)host, server, (int)host, server);
     return out;
 }
+
+const char *xh_mistaken_no_url(const char *name, char out[XH_NO_URL_BYTES])
+{
+    char shown[200], say[400];
+    snprintf(out, XH_NO_URL_BYTES, "\"%s\" is no URL: %s", xh_mistaken_shown(name, shown, sizeof shown),
+             *xh_mistaken(name, say, sizeof say) ? say : "it begins with neither https://, http:// nor s3://");
+    return out;
+}

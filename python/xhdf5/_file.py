@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import Any, Optional, Sequence, Union
 
-from ._default import is_url, shown
+from ._default import is_driver_s, is_url, shown
 from ._hdf5 import Why, plugin
 from ._options import written
 
@@ -44,15 +44,15 @@ class File(io.RawIOBase):
         super().__init__()
         self._handle, self._readers, self._lock = None, 0, threading.Lock()
         _files.add(self)
-        if not is_url(name):
-            raise ValueError(f"{shown(name)} is no URL that xhdf5 reads: use Python's open() for local files")
         self.name, self._options = os.fsdecode(name), options
         if "\0" in self.name:
             raise ValueError("embedded null byte")  # as open() says
+        if not is_url(name) and not is_driver_s(name):
+            raise ValueError(f"{shown(name)} is no URL that xhdf5 reads: use Python's open() for local files")
         why, self._at = Why(), 0
         self._handle = plugin.H5FDxhdf5_bytes_open(os.fsencode(self.name), written(options).encode(), ctypes.byref(why))
         if not self._handle:
-            raise _error(why)
+            raise _error(why) if is_url(name) else ValueError(why.text.decode(errors="replace"))
         self.size: int = plugin.H5FDxhdf5_bytes_size(self._handle)
 
     def __reduce__(self) -> Any:

@@ -403,7 +403,10 @@ def bytes_file():
         assert f.read_at(500000, 9) == right[500000:500009]
     raises(FileNotFoundError, ["404"], xhdf5.file, URL + ".none", **OPTIONS)
     raises(OSError, ["certificate"], xhdf5.file, URL)
-    raises(ValueError, ["no URL"], xhdf5.file, LOCAL)
+    raises(ValueError, ["no URL", "Python's open()"], xhdf5.file, LOCAL)
+    raises(ValueError, ["two slashes", f"write {URL}"], xhdf5.file, pathlib.Path(URL))
+    raises(ValueError, ["begins with a blank"], xhdf5.file, f" {URL}")
+    raises(ValueError, ["XRootD servers serve the same paths over https"], xhdf5.file, "root://host//x.h5")
     raises(TypeError, ["'conections' is no option of the driver"], xhdf5.file, URL, conections=3)
     raises(TypeError, ["'mode' is no option of the driver"], xhdf5.file, URL, mode="rb")
     with xhdf5.file(URL, **OPTIONS) as f:

@@ -92,19 +92,11 @@ void xh_tool_options(int argc, char **argv, const struct xh_tool_option *of, siz
     }
 }
 
-const char *xh_tool_no_url(const char *name, char out[XH_WHY_BYTES])
-{
-    char shown[200], say[400];
-    snprintf(out, XH_WHY_BYTES, "\"%s\" is no URL: %s", xh_mistaken_shown(name, shown, sizeof shown),
-             *xh_mistaken(name, say, sizeof say) ? say : "it begins with neither https://, http:// nor s3://");
-    return out;
-}
-
 const char *xh_tool_is_url(const char *name)
 {
-    char why[XH_WHY_BYTES];
+    char why[XH_NO_URL_BYTES];
     if (!xh_cache_is_url(name))
-        exit(xh_tool_usage("%s", xh_tool_no_url(name, why)));
+        exit(xh_tool_usage("%s", xh_mistaken_no_url(name, why)));
     return name;
 }
 

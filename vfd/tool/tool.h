@@ -30,10 +30,6 @@ const char *xh_tool_url(int argc, char **argv, int words);
 /* Returns |name|; ends the program with a usage error if it is no URL. */
 const char *xh_tool_is_url(const char *name);
 
-/* Sets |out| to why |name| is no URL. Returns |out|. */
-#define XH_WHY_BYTES 620
-const char *xh_tool_no_url(const char *name, char out[XH_WHY_BYTES]);
-
 /* An option of a command. With a flag, that becomes 1; with a place for a value, the value goes there. With both it may
  * come without a value. */
 struct xh_tool_option {

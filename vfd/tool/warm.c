@@ -18,6 +18,7 @@
 
 #include "../../cache/cache.h"
 #include "../../cache/base/table.h"
+#include "../../cache/open/mistaken.h"
 #include "../../cache/shadow/image.h"
 #include "h5open.h"
 #include "json.h"
@@ -471,7 +472,7 @@ static int warm_all(struct wish *w, const struct list *l, const struct xh_option
 {
     struct xh_progress p;
     struct outcome *out = calloc(1, sizeof *out);
-    char unit[40], why[XH_WHY_BYTES];
+    char unit[40], why[XH_NO_URL_BYTES];
     size_t expected = 0, lacking = 0;
     int code = XH_EXIT_OK;
     if (!out)
@@ -492,7 +493,7 @@ static int warm_all(struct wish *w, const struct list *l, const struct xh_option
         if (xh_cache_is_url(l->url[i]))
             warm(w, l->url[i], o, out);
         else
-            fail(out, XH_EXIT_FAILED, "%s", xh_tool_no_url(l->url[i], why));
+            fail(out, XH_EXIT_FAILED, "%s", xh_mistaken_no_url(l->url[i], why));
         if (shows)
             xh_progress_clear(&p);
         if (json)
