@@ -87,6 +87,22 @@ def main():
             status, out, err = harness.run([TOOL, *words], harness.clean_env())
             assert status in (2, 3) and "\x1b" not in out + err and "\nxhdf5: all" not in err, (words, err)
             assert err.startswith("xhdf5"), (words, err)
+    with tap.claim("a wrong option is named, with what is wrong: there is none, it lacks its value, it takes none"):
+        for words, says in ((["stat", "--jsn", "x"], 'there is no option "--jsn"'),
+                            (["get", "x", "-zf"], 'there is no option "-z"'),
+                            (["stat", "--json=yes", "x"], '"--json" takes no value'),
+                            (["get", "x", "-o"], '"-o" lacks its value'),
+                            (["publish", "--jobs"], '"--jobs" lacks its value')):
+            status, out, err = harness.run([TOOL, *words], harness.clean_env())
+            want = f"xhdf5 {words[0]}: {says}; xhdf5 {words[0]} --help says more\n"
+            assert (status, out, err) == (2, "", want), (words, status, out, err)
+    with tap.claim("help COMMAND is COMMAND --help, also where an option in the environment is wrong"):
+        wrong = harness.clean_env() | {"XHDF5_CONNECTIONS": "many"}
+        for words in commands():
+            for asked in (["help", *words], [*words, "--help"], [*words, "x", "-h"]):
+                assert harness.run([TOOL, *asked], wrong) == (0, help_of(words), ""), asked
+        status, out, err = harness.run([TOOL, "get", "https://localhost:1/x", "-o", "--help"], wrong)
+        assert status == 2 and "XHDF5_CONNECTIONS" in err, (status, out, err)
     with tap.claim("docs/tool.md names each command, with its options"):
         for words in commands():
             heading = re.search(r"^##+ .*\b%s\b.*$" % words[-1], doc, re.M)

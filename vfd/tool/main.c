@@ -69,6 +69,15 @@ static int wants(const char *word, const char *name, const char *letter)
     return strcmp(word, name) == 0 || strcmp(word, letter) == 0;
 }
 
+/* Whether the command line is words and then --help. Help is given however wrong the options in the environment are. */
+static int asks_help(int argc, char **argv)
+{
+    int i = 1;
+    while (i < argc && argv[i][0] != '-')
+        i++;
+    return i == argc - 1 && wants(argv[i], "--help", "-h");
+}
+
 int main(int argc, char **argv)
 {
     struct xh_options o;
@@ -78,12 +87,20 @@ int main(int argc, char **argv)
         puts("xhdf5 " XH_VERSION);
         return xh_tool_end(XH_EXIT_OK);
     }
+    if (argc > 2 && strcmp(argv[1], "help") == 0) { /* help COMMAND: COMMAND --help */
+        memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+        argv[argc - 1] = "--help";
+    }
     if (argc > 1 && (wants(argv[1], "--help", "-h") || strcmp(argv[1], "help") == 0)) {
         fputs(help, stdout);
         return xh_tool_end(XH_EXIT_OK);
     }
     if (argc < 2)
         return xh_tool_usage("a command is missing");
-    int rc = options(&o);
+    int rc = 0;
+    if (asks_help(argc, argv))
+        xh_options_defaults(&o);
+    else
+        rc = options(&o);
     return rc ? rc : xh_tool_end(xh_tool_command(verbs, sizeof verbs / sizeof *verbs, argc, argv, &o));
 }

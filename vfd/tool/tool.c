@@ -64,6 +64,20 @@ int xh_tool_usage(const char *fmt, ...)
 #define OPTIONS_MOST 8
 #define FIRST 256 /* getopt_long's number of the first option: no letter */
 
+/* getopt_long() returned |c| for |word|. */
+static int wrong_option(int c, const char *word, const struct option *longs, size_t n)
+{
+    size_t name = strncmp(word, "--", 2) == 0 ? strcspn(word + 2, "=") : 0;
+    if (c == ':')
+        return xh_tool_usage("\"%s\" lacks its value", word);
+    for (size_t i = 0; name && word[2 + name] && i < n; i++)
+        if (strncmp(longs[i].name, word + 2, name) == 0 && longs[i].has_arg == no_argument)
+            return xh_tool_usage("\"%.*s\" takes no value", (int)name + 2, word);
+    if (optopt > ' ' && optopt < 0x7f) /* a letter among several: |word| may be the one before them */
+        return xh_tool_usage("there is no option \"-%c\"", optopt);
+    return xh_tool_usage("there is no option \"%s\"", word);
+}
+
 void xh_tool_options(int argc, char **argv, const struct xh_tool_option *of, size_t n)
 {
     struct option longs[OPTIONS_MOST + 2] = {{"help", no_argument, NULL, 'h'}};
@@ -84,7 +98,7 @@ void xh_tool_options(int argc, char **argv, const struct xh_tool_option *of, siz
         if (c == 'h')
             fputs(help, stdout), exit(xh_tool_end(XH_EXIT_OK));
         if (i == n)
-            exit(xh_tool_usage("\"%s\" is no option, or lacks its value", argv[optind - 1]));
+            exit(wrong_option(c, argv[optind - 1], longs, n + 1));
         if (of[i].flag)
             *of[i].flag = 1;
         if (of[i].value && optarg)
