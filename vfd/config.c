@@ -16,6 +16,7 @@
 #define FIELD_INT int64_t
 #define FIELD_SIZE int64_t
 #define FIELD_STR const char *
+#define FIELD_WORD FIELD_STR
 #define X(type, name, def, min, max, help)                                                                  \
     _Static_assert(__builtin_types_compatible_p(FIELD_##type, __typeof__(((H5FD_xhdf5_config_t *)0)->name)), \
                    "H5FD_xhdf5_config_t." #name);

@@ -211,13 +211,7 @@ void xh_source_prefix_cut(const char *path)
 static int missing_is_error(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
 {
     struct xh_options o;
-    if (xh_fapl_options(h5, fapl, &o, err))
-        return 1;
-    if (strcmp(o.missing_sources, "fill") == 0)
-        return 0;
-    if (strcmp(o.missing_sources, "error") != 0)
-        xh_err_set(err, XH_E_INVAL, 0, "missing_sources=%.60s: there are fill and error", o.missing_sources);
-    return 1;
+    return xh_fapl_options(h5, fapl, &o, err) || strcmp(o.missing_sources, "error") == 0;
 }
 
 static int try_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out,

@@ -15,10 +15,18 @@
 #define DEF_INT(def) #def
 #define DEF_SIZE(def) #def
 #define DEF_STR(def) def
+#define DEF_WORD(def) def
+
+#define WORDS_BOOL(def) NULL
+#define WORDS_INT WORDS_BOOL
+#define WORDS_SIZE WORDS_BOOL
+#define WORDS_STR WORDS_BOOL
+#define WORDS_WORD(def) def
+#define XH_OPT_WORD XH_OPT_STR
 
 const struct xh_opt_row xh_opt_rows[XH_OPT_COUNT] = {
 #define X(type, name, def, min, max, help) \
-    {#name, XH_OPT_##type, DEF_##type(def), min, max, help, offsetof(struct xh_options, name)},
+    {#name, XH_OPT_##type, DEF_##type(def), min, max, help, offsetof(struct xh_options, name), WORDS_##type(def)},
 #include "options.def"
 #undef X
 };
@@ -31,6 +39,7 @@ static const char *const foreign_env[] = {"BUILD", "WAN", "BOX", "TEST"};
 #define CHECK_BOOL CHECK_INT
 #define CHECK_SIZE CHECK_INT
 #define CHECK_STR(def, min, max) (sizeof(def) - 1 <= (max) && (max) < XH_OPT_STR_BYTES)
+#define CHECK_WORD(def, min, max) ((min) > 0 && (max) < XH_OPT_STR_BYTES)
 #define X(type, name, def, min, max, help) \
     _Static_assert(CHECK_##type(def, (long long)(min), (long long)(max)), "default of " #name);
 #pragma GCC diagnostic push
@@ -55,7 +64,8 @@ void xh_options_defaults(struct xh_options *o)
     for (size_t i = 0; i < XH_OPT_COUNT; i++) {
         const struct xh_opt_row *row = &xh_opt_rows[i];
         if (row->type == XH_OPT_STR)
-            snprintf(string_of(o, row), XH_OPT_STR_BYTES, "%s", row->def);
+            snprintf(string_of(o, row), XH_OPT_STR_BYTES, "%.*s",
+                     (int)(row->words ? strcspn(row->words, "|") : strlen(row->def)), row->def);
         else
             *number_of(o, row) = strtoull(row->def, NULL, 10);
     }
@@ -110,6 +120,33 @@ static const struct xh_opt_row *row_of(const char *name)
         if (xh_strcasecmp(xh_opt_rows[i].name, name) == 0)
             return &xh_opt_rows[i];
     return NULL;
+}
+
+static int no_word(const struct xh_opt_row *row, const char *value, const char *where, struct xh_err *err)
+{
+    char want[80] = "";
+    size_t at = 0;
+    for (const char *w = row->words; *w && at < sizeof want;) {
+        size_t n = strcspn(w, "|"), more = w[n] ? strcspn(w + n + 1, "|") + n + 1 : 0;
+        at += (size_t)snprintf(want + at, sizeof want - at, "%.*s%s", (int)n, w,
+                               !w[n] ? "" : w[more] ? ", " : " or ");
+        w += n + (w[n] != '\0');
+    }
+    return xh_err_set(err, XH_E_INVAL, 0, "option %s (%s): got \"%.100s\", want %s", row->name, where, value, want);
+}
+
+/* Sets an option that is one of several words. Returns 0, or -1: |value| is none of them. */
+static int set_word(struct xh_options *o, const struct xh_opt_row *row, const char *value)
+{
+    for (const char *w = row->words; *w;) {
+        size_t n = strcspn(w, "|");
+        if (strlen(value) == n && xh_strncasecmp(value, w, n) == 0) {
+            snprintf(string_of(o, row), XH_OPT_STR_BYTES, "%.*s", (int)n, w);
+            return 0;
+        }
+        w += n + (w[n] != '\0');
+    }
+    return -1;
 }
 
 static int out_of_bounds(const struct xh_opt_row *row, const char *value, const char *where,
@@ -187,6 +224,8 @@ int xh_options_set(struct xh_options *o, const char *name, const char *value, co
     if (!row) /* what was to be a name may be a secret: its first letters are shown */
         return xh_err_set(err, XH_E_INVAL, 0, "unknown option \"%.*s\" (%s); the nearest known one is %s",
                           (int)strspn(name, XH_LETTERS XH_DIGITS "_"), name, where, nearest(name));
+    if (row->words)
+        return set_word(o, row, value) ? no_word(row, value, where, err) : 0;
     if (row->type == XH_OPT_STR) {
         size_t len = strlen(value);
         if (len < row->min || len > row->max)

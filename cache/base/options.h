@@ -45,6 +45,7 @@ struct xh_options {
 #define XH_FIELD_INT(name) uint64_t name;
 #define XH_FIELD_SIZE(name) uint64_t name;
 #define XH_FIELD_STR(name) char name[XH_OPT_STR_BYTES];
+#define XH_FIELD_WORD XH_FIELD_STR
 #define X(type, name, def, min, max, help) XH_FIELD_##type(name)
 #include "options.def"
 #undef X
@@ -72,6 +73,7 @@ struct xh_opt_row {
     uint64_t min, max;
     const char *help;
     size_t offset; /* of the field in struct xh_options */
+    const char *words; /* of a STR that is one of these, divided by |, the default first; NULL: of any other */
 };
 extern const struct xh_opt_row xh_opt_rows[XH_OPT_COUNT];
 

@@ -386,11 +386,8 @@ int xh_metadata_image_begin(const char *url, const struct xh_options *o, const s
     *out = NULL;
     if (required && !xh_url_directory_bytes(url))
         return xh_err_set(err, XH_E_NOENT, 0, "a URL without a path has no metadata image (option sidecar=require)");
-    if (!required && strcmp(o->sidecar, "auto") != 0 && strcmp(o->sidecar, "body") != 0)
-        return strcmp(o->sidecar, "off") == 0
-                   ? 0
-                   : xh_err_set(err, XH_E_INVAL, 0, "option sidecar: got \"%.100s\", want auto, off, require or body",
-                                o->sidecar);
+    if (strcmp(o->sidecar, "off") == 0)
+        return 0;
     enum xh_known known = xh_known_of(url, o);
     /* Offline no server is spared by what is known, and the file's metadata may be here in its image alone. */
     if (known != XH_KNOWN_NONE || required || o->offline)

@@ -58,7 +58,11 @@ def _written(name: str, value: Any, others: str) -> str:
         if word not in ("on", "off"):
             raise TypeError(f"xhdf5's option {name} is True or False, or 'on' or 'off', not {value!r}")
         return f"{name}={word}"
-    if option.type == "STR":
+    if option.words and isinstance(value, str):
+        if value.lower() not in option.words:
+            raise ValueError(f"xhdf5's option {name} is one of {', '.join(option.words)}, not {value!r}")
+        return f"{name}={value}"
+    if option.type in ("STR", "WORD"):
         if not isinstance(value, (str, os.PathLike)):
             raise TypeError(f"xhdf5's option {name} is of type str, not {type(value).__name__}")
         text = os.fspath(value)

@@ -9,7 +9,7 @@ import sys
 
 OPTION = re.compile(r'^X\((\w+),\s*(\w+),\s*("[^"]*"|\d+),\s*(\d+),\s*(\d+),\s*"([^"]*)"\)', re.M)
 COUNTER = re.compile(r'^X\((\w+),\s*"([^"]*)",\s*"([^"]*)"\)', re.M)
-TYPES = {"BOOL": "bool | str", "INT": "int", "SIZE": "int | str", "STR": "str"}
+TYPES = {"BOOL": "bool | str", "INT": "int", "SIZE": "int | str", "STR": "str", "WORD": "str"}
 
 
 def rows(path: str, row: re.Pattern[str]) -> list[tuple[str, ...]]:
@@ -28,9 +28,11 @@ def main() -> None:
            "from __future__ import annotations", "",
            "from typing import NamedTuple, TypedDict", "", f"VERSION = {sys.argv[3]!r}", "", "",
            "class Option(NamedTuple):", "    type: str", "    default: int | str", "    min: int", "    max: int",
-           "    help: str", "", "", "OPTIONS: dict[str, Option] = {"]
+           "    help: str", "    words: tuple[str, ...] = ()", "", "", "OPTIONS: dict[str, Option] = {"]
     for kind, name, default, low, high, text in options:
-        out.append(f"    {name!r}: Option({kind!r}, {default}, {low}, {high}, {text!r}),")
+        words = tuple(default.strip('"').split("|")) if kind == "WORD" else ()
+        default = repr(words[0]) if words else default
+        out.append(f"    {name!r}: Option({kind!r}, {default}, {low}, {high}, {text!r}, {words!r}),")
     out += ["}", "", "", "class Options(TypedDict, total=False):"]
     for kind, name, _, _, _, text in options:
         out += [f"    {name}: {TYPES[kind]}", f"    {chr(34) * 3}{text}{chr(34) * 3}"]

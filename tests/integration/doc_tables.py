@@ -93,6 +93,9 @@ def options():
             default, bounds = ("on" if default == "1" else "off"), "on, off"
         elif kind == "STR":
             default, bounds = default.strip('"') or "(empty)", f"up to {hi} bytes"
+        elif kind == "WORD":
+            words = default.strip('"').split("|")
+            default, bounds = words[0], ", ".join(words)
         elif kind == "SIZE":
             default, bounds = size(default), f"{size(lo)} to {size(hi)}"
         else:

@@ -607,9 +607,9 @@ def many_are_missing(tap, bench, liar, directory):
                                            ["same", "v/both", 0, 6], ["same", "v/both", 6, 12]], readahead="off")
         assert out[-2] == DATA, out
         assert out[-1][:2] == ["OSError", 5] or len(lines(errors, "many-both.h5")) == 1, (out, errors)
-    with tap.claim("a wrong value of missing_sources is an error where it counts"):
+    with tap.claim("a wrong value of missing_sources is an error where it counts, and says what is wanted"):
         out, errors = bench.run("2.0", [["open", parent], ["read", "v/n0"]], missing_sources="eror")
-        raised(out[1], "OSError", 22, "missing_sources=eror", "")
+        raised(out[1], "OSError", 22, 'got "eror", want fill or error', "")
 
 
 def opened_ahead(tap, bench, liar, directory):

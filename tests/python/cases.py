@@ -89,6 +89,7 @@ def options():
     import xhdf5
     table = (pathlib.Path(__file__).resolve().parents[2] / "cache/base/options.def").read_text()
     rows = re.findall(r'^X\((\w+),\s*(\w+),\s*"?([^",]*)"?,\s*(\d+),\s*(\d+),', table, re.M)
+    rows = [(kind, name, default.split("|")[0], low, high) for kind, name, default, low, high in rows]
     assert [(o.type, n, str(o.default), str(o.min), str(o.max)) for n, o in xhdf5.OPTIONS.items()] == rows
     raises(TypeError, ["conections", "h5py.File nor", "'connections'"], h5py.File, URL, driver="xhdf5", conections=8)
     raises(TypeError, ["'cache_dir'", "did you mean 'disk_cache_dir'"], xhdf5.open, URL, cache_dir="/x")
@@ -101,8 +102,10 @@ def options():
     raises(TypeError, ["True or False", "'on' or 'off'", "'never'"], xhdf5.open, URL, readahead="never")
     raises(ValueError, ["'1x'"], xhdf5.open, URL, part_bytes="1x")
     raises(ValueError, ["quotation mark"], xhdf5.open, URL, log='"')
+    raises(ValueError, ["sidecar is one of auto, off, require, body", "'of'"], xhdf5.open, URL, sidecar="of")
+    raises(TypeError, ["sidecar", "not bool"], xhdf5.open, URL, sidecar=False)
     raises(ValueError, ["at most 1000 bytes"], xhdf5.open, URL, ca_bundle="/" + "x" * 1000)
-    kinds = {"BOOL": bool, "INT": int, "SIZE": int, "STR": str}
+    kinds = {"BOOL": bool, "INT": int, "SIZE": int, "STR": str, "WORD": str}
     defaults = {name: kinds[o.type](o.default) for name, o in xhdf5.OPTIONS.items()}
     defaults["ca_bundle"] = pathlib.Path(OPTIONS["ca_bundle"])
     with xhdf5.open(URL, **defaults) as f:  # all at once, as the table has them

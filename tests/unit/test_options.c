@@ -101,6 +101,8 @@ Test(options, each_row_takes_its_bounds_and_refuses_what_lies_beyond, .init = fr
     for (unsigned i = 0; i < XH_OPT_COUNT; i++) {
         const struct xh_opt_row *row = &xh_opt_rows[i];
         char text[XH_OPT_STR_BYTES + 1];
+        if (row->words)
+            continue;
         for (int beyond = 0; beyond < 2; beyond++) {
             uint64_t most = row->max + (unsigned)beyond;
             if (row->type == XH_OPT_STR) {
@@ -117,6 +119,33 @@ Test(options, each_row_takes_its_bounds_and_refuses_what_lies_beyond, .init = fr
         }
         cr_expect_eq(xh_options_set(&o, row->name, row->def, "here", &err), 0, "%s", err.text);
     }
+}
+
+Test(options, a_word_is_one_of_the_rows_in_any_case_and_the_first_is_the_default, .init = fresh)
+{
+    for (unsigned i = 0; i < XH_OPT_COUNT; i++) {
+        const struct xh_opt_row *row = &xh_opt_rows[i];
+        const char *is = (const char *)&o + row->offset;
+        char words[100], *rest = words;
+        if (!row->words)
+            continue;
+        snprintf(words, sizeof words, "%s", row->words);
+        cr_expect(strncmp(words, is, strlen(is)) == 0 && words[strlen(is)] == '|', "%s is %s", row->name, is);
+        for (const char *word; (word = strsep(&rest, "|"));) {
+            char upper[100];
+            cr_expect(strlen(word) >= row->min && strlen(word) <= row->max, "%s", word);
+            for (size_t at = 0; at <= strlen(word); at++)
+                upper[at] = (char)toupper((unsigned char)word[at]);
+            cr_expect_eq(xh_options_set(&o, row->name, upper, "here", &err), 0, "%s", err.text);
+            cr_expect_str_eq(is, word);
+        }
+        cr_expect_eq(xh_options_set(&o, row->name, row->words, "here", &err), XH_E_INVAL);
+        cr_expect_eq(xh_options_set(&o, row->name, "", "here", &err), XH_E_INVAL);
+    }
+    xh_options_set(&o, "sidecar", "of", "here", &err);
+    cr_expect_str_eq(err.text, "option sidecar (here): got \"of\", want auto, off, require or body");
+    xh_options_set(&o, "missing_sources", "eror", "here", &err);
+    cr_expect_str_eq(err.text, "option missing_sources (here): got \"eror\", want fill or error");
 }
 
 Test(options, malformed_strings_are_refused, .init = fresh)

@@ -31,6 +31,7 @@ static hid_t access_list(const struct xh_options *o)
 #define FIELD_INT(name) c.name = (int64_t)o->name;
 #define FIELD_SIZE(name) c.name = (int64_t)o->name;
 #define FIELD_STR(name) c.name = o->name;
+#define FIELD_WORD FIELD_STR
 #define X(type, name, def, min, max, help) FIELD_##type(name)
 #include "../../cache/base/options.def"
 #undef X
