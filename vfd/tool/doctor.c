@@ -191,6 +191,22 @@ static enum xh_state disk_cache(struct doctor *d)
     return place(d, &on_disk);
 }
 
+/* Whether a step asks for parts of the file, and so tells nothing where the file comes whole. */
+static int wants_parts(const struct doctor *d, xh_doctor_step *look)
+{
+    return look == xh_doctor_ranges || look == xh_doctor_round_trip || look == xh_doctor_throughput ||
+           (look == xh_doctor_beside && !d->size);
+}
+
+static enum xh_state step(struct doctor *d, xh_doctor_step *look)
+{
+    if (d->report.failures || d->behind_login)
+        return XH_STATE_UNTRIED;
+    if (d->comes_whole && wants_parts(d, look))
+        return xh_report_as(&d->report, XH_STATE_UNTRIED, "not tried: the file comes whole");
+    return look(d);
+}
+
 static int examine(struct doctor *d)
 {
     static const struct {
@@ -214,8 +230,7 @@ static int examine(struct doctor *d)
             continue; /* most files name no sources */
         if (steps[i].look == opening)
             d->behind_login = 0; /* the driver logs in */
-        enum xh_state state = d->report.failures || d->behind_login ? XH_STATE_UNTRIED : steps[i].look(d);
-        xh_report_step(&d->report, steps[i].name, state);
+        xh_report_step(&d->report, steps[i].name, step(d, steps[i].look));
     }
     return d->report.failures ? XH_EXIT_FAILED : d->report.notes ? XH_EXIT_NO : XH_EXIT_OK;
 }

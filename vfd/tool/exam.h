@@ -27,7 +27,8 @@ struct doctor {
     double connect_ms; /* round trip of the path itself; 0: unknown */
     double rtt_ms, bytes_per_s;
     struct xh_answer first; /* first answer of the file's server */
-    uint64_t size;
+    uint64_t size;            /* 0: unknown */
+    int comes_whole;          /* the server sends the whole file, whatever is asked for: opening shows if it is read */
     time_t date_s; /* of the file, from the server; 0: unknown */
     struct xh_layouts layouts;
 };

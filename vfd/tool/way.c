@@ -377,11 +377,17 @@ enum xh_state xh_doctor_reply(struct doctor *d)
         return XH_STATE_FAILED;
     }
     if (p->status == 200) {
+        uint64_t most = d->o->whole_file_bytes > d->o->head_bytes ? d->o->whole_file_bytes : d->o->head_bytes;
+        d->comes_whole = 1;
+        d->size = p->length_given ? p->length : 0;
         xh_report_say(r, "status 200: it sends the whole file where a piece was asked for");
-        xh_report_advise(r, "this server, or what stands before it, does not know ranges, so larger files "
-                            "(whole_file_bytes) cannot be read there: xhdf5 get fetches them to a disk. nginx, XRootD, "
-                            "Apache know them; a proxy may have to be told to pass them on");
-        return XH_STATE_FAILED;
+        if (d->size)
+            xh_report_say(r, "a file of %s (%" PRIu64 " bytes)", xh_size(d->size), d->size);
+        xh_report_advise(r, "this server, or what stands before it, does not know ranges. Files of up to %s "
+                            "(whole_file_bytes) are read whole, larger ones cannot be read there: xhdf5 get fetches "
+                            "them to a disk. nginx, XRootD, Apache know ranges; a proxy may have to be told to pass "
+                            "them on", xh_size(most));
+        return d->size > most ? XH_STATE_FAILED : XH_STATE_NOTE;
     }
     if (p->status != 206)
         return refused(d);
