@@ -263,6 +263,9 @@ def catalogue(tap, server, data, env):
             lines.write_text(wrong)
             status, _, err = harness.run([TOOL, "mount", lines, place], env)
             assert status == 2 and ", line " in err, (wrong, status, err)
+        status, _, err = harness.run([TOOL, "mount", lines.with_name("none.txt"), place], env)
+        assert status == 2 and 'none.txt" is no URL' in err, err
+        assert "as a catalogue it cannot be read: No such file" in err, err
 
 
 def counts(tap, server, data):

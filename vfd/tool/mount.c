@@ -17,6 +17,7 @@
 #include "../../cache/cache.h"
 #include "../../cache/base/err.h"
 #include "../../cache/base/files.h"
+#include "../../cache/open/mistaken.h"
 #include "fuse.h"
 #include "tool.h"
 
@@ -239,8 +240,12 @@ static int run_command(int argc, char **argv, const struct xh_options *o)
     m.urls = argv + optind;
     m.n = argc - optind - 1;
     for (; optind < argc - 1; optind++)
-        if (access(argv[optind], R_OK) != 0)
-            xh_tool_url(argc, argv, argc);
+        if (!xh_cache_is_url(argv[optind]) && access(argv[optind], R_OK) != 0) {
+            char why[XH_NO_URL_BYTES];
+            const char *reason = strerror(errno);
+            return xh_tool_usage("%s; as a catalogue it cannot be read: %s", xh_mistaken_no_url(argv[optind], why),
+                                 reason);
+        }
     const char *dir = argv[optind];
     /* The kernel remembers the status of one that has died. */
     int there = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
