@@ -113,7 +113,11 @@ def refuse_broken(library: _hdf5.Library) -> None:
 
 
 def _warn_late(name: str, level: int) -> None:
-    warnings.warn(f"xhdf5.enable() came after the HDF5 of {name} had started: {name} opens no URLs in this process. "
+    effect = f"{name} opens no URLs in this process"
+    if name == "netCDF4":    # it handles URLs itself, in any case
+        effect = ("netCDF4 has not the driver in this process, so its local files name no files at URLs (URLs it opens "
+                  "without the driver in any case: use h5netcdf.legacyapi)")
+    warnings.warn(f"xhdf5.enable() came after the HDF5 of {name} had started: {effect}. "
                   "Where it shares h5py's HDF5 (conda, Debian), `import xhdf5` starts it: set HDF5_DRIVER=xhdf5 in the "
                   'environment before, or in the shell with eval "$(python3 -m xhdf5)"',
                   RuntimeWarning, stacklevel=level)

@@ -1223,14 +1223,17 @@ def enabled_late():
     import types
 
     import xhdf5
-    sys.modules["tables"] = types.ModuleType("tables")
+    for name in "netCDF4", "tables":
+        sys.modules[name] = types.ModuleType(name)
     os.environ["HDF5_DRIVER"] = "xhdf5"
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         xhdf5.enable()
-    assert [w.category for w in seen] == [RuntimeWarning], seen
-    assert "after the HDF5 of tables had started" in str(seen[0].message), seen
-    assert seen[0].filename == __file__
+    assert [w.category for w in seen] == [RuntimeWarning] * 2, seen
+    netcdf4, tables = (str(w.message) for w in seen)
+    assert "after the HDF5 of netCDF4 had started" in netcdf4 and "h5netcdf.legacyapi" in netcdf4, netcdf4
+    assert "after the HDF5 of tables had started: tables opens no URLs in this process." in tables, tables
+    assert {w.filename for w in seen} == {__file__}
 
 
 def without_h5py():
