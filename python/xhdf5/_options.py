@@ -10,13 +10,18 @@ from ._tables import OPTIONS
 
 _TOKEN = ("no header can be set: a token comes from BEARER_TOKEN or a file that BEARER_TOKEN_FILE names, a password from the "
           "URL or, with netrc=True, from ~/.netrc")
-# What h5py's driver ros3, and file systems of fsspec, call by another name: of an option, or a sentence.
+_PROXY = "proxies are those of the environment, as curl's: https_proxy, no_proxy"
+# What h5py's driver ros3, file systems of fsspec, requests and curl call by another name: of an option, or a sentence.
 _ELSEWHERE = {
     "secret_id": "aws_access_key_id", "secret_key": "aws_secret_access_key", "anon": "aws_no_sign_request",
     "block_size": "readahead_bytes", "cache_type": "readahead", "verify": "ca_bundle", "ssl_verify": "ca_bundle",
     "headers": _TOKEN, "client_kwargs": _TOKEN, "auth": _TOKEN, "token": _TOKEN, "bearer_token": _TOKEN,
     "username": _TOKEN, "password": _TOKEN,
-    "proxy": "proxies are those of the environment, as curl's: https_proxy, no_proxy",
+    "key": "aws_access_key_id", "secret": "aws_secret_access_key", "cache": "shadow", "ssl": "ca_bundle",
+    "verify_ssl": "ca_bundle", "ca_file": "ca_bundle", "cafile": "ca_bundle", "cacert": "ca_bundle",
+    "ca_cert": "ca_bundle",
+    "cert": "a certificate of yours comes from X509_USER_PROXY, or X509_USER_CERT and X509_USER_KEY",
+    "proxy": _PROXY, "proxies": _PROXY,
 }
 _SUFFIX = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -58,11 +63,12 @@ def _written(name: str, value: Any, others: str) -> str:
         if word not in ("on", "off"):
             raise TypeError(f"xhdf5's option {name} is True or False, or 'on' or 'off', not {value!r}")
         return f"{name}={word}"
-    if option.words and isinstance(value, str):
-        if value.lower() not in option.words:
-            raise ValueError(f"xhdf5's option {name} is one of {', '.join(option.words)}, not {value!r}")
+    if option.type == "WORD":
+        if not isinstance(value, str) or value.lower() not in option.words:
+            kind = ValueError if isinstance(value, str) else TypeError
+            raise kind(f"xhdf5's option {name} is one of {', '.join(map(repr, option.words))}, not {value!r}")
         return f"{name}={value}"
-    if option.type in ("STR", "WORD"):
+    if option.type == "STR":
         if not isinstance(value, (str, os.PathLike)):
             raise TypeError(f"xhdf5's option {name} is of type str, not {type(value).__name__}")
         text = os.fspath(value)

@@ -102,8 +102,10 @@ def options():
     raises(TypeError, ["True or False", "'on' or 'off'", "'never'"], xhdf5.open, URL, readahead="never")
     raises(ValueError, ["'1x'"], xhdf5.open, URL, part_bytes="1x")
     raises(ValueError, ["quotation mark"], xhdf5.open, URL, log='"')
-    raises(ValueError, ["sidecar is one of auto, off, require, body", "'of'"], xhdf5.open, URL, sidecar="of")
-    raises(TypeError, ["sidecar", "not bool"], xhdf5.open, URL, sidecar=False)
+    raises(ValueError, ["sidecar is one of 'auto', 'off', 'require', 'body', not 'of'"], xhdf5.open, URL, sidecar="of")
+    raises(TypeError, ["one of 'auto', 'off'", "not False"], xhdf5.open, URL, sidecar=False)
+    raises(TypeError, ["did you mean 'shadow'"], xhdf5.open, URL, cache=False)
+    raises(TypeError, ["'proxies'", "https_proxy"], xhdf5.open, URL, proxies={})
     raises(ValueError, ["at most 1000 bytes"], xhdf5.open, URL, ca_bundle="/" + "x" * 1000)
     kinds = {"BOOL": bool, "INT": int, "SIZE": int, "STR": str, "WORD": str}
     defaults = {name: kinds[o.type](o.default) for name, o in xhdf5.OPTIONS.items()}
