@@ -70,16 +70,9 @@ static void begin(void)
     (void)!atexit(at_exit);
 }
 
-void xh_crypto_begin(void)
+/* Comes in, once no fork is under way. */
+static void come_in(void)
 {
-    pthread_once(&once, begin);
-}
-
-void xh_crypto_hold(void)
-{
-    xh_crypto_begin();
-    if (depth++)
-        return;
     if (process == 0)
         process = xh_process();
     for (;;) {
@@ -90,6 +83,13 @@ void xh_crypto_hold(void)
         pthread_mutex_lock(&forking);
         pthread_mutex_unlock(&forking);
     }
+}
+
+void xh_crypto_hold(void)
+{
+    if (depth++ == 0)
+        come_in();
+    pthread_once(&once, begin); /* in there: a fork waits for that, too */
 }
 
 int xh_crypto_enter(void)

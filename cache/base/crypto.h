@@ -4,16 +4,14 @@
 #ifndef XH_CRYPTO_H
 #define XH_CRYPTO_H
 
-/* What is registered for the exit after this call is done there before threads are waited for. Threads: any. */
-void xh_crypto_begin(void);
-
 /* Returns 1: OpenSSL may be used until xh_crypto_leave, which comes soon, as exit() and fork() wait for it (a second at
  * most). No lock is taken until then that a fork's handler takes.
  * Returns 0: the process exits, and OpenSSL may not be used any more. Calls may be nested. Threads: any. Blocks while
  * the process forks. */
 int xh_crypto_enter(void);
 
-/* The same for the engine's threads, which are ended before OpenSSL's exit handler runs: always 1. */
+/* The same for the engine's threads, which are ended before OpenSSL's exit handler runs: always 1. What is registered
+ * for the exit after the first call is done there before threads are waited for. */
 void xh_crypto_hold(void);
 
 void xh_crypto_leave(void);

@@ -23,6 +23,8 @@
 #define AUTO_THREADS_MAX 2
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int watched; /* forks are; constant behind |once| */
 static pthread_cond_t announced; /* made by start(): nobody has anything to wait for before */
 
 static struct { /* under the lock */
@@ -121,7 +123,8 @@ static void become_child(void)
         engine.life = NONE;
     engine.nthreads = 0;
     engine.era++;
-    engine.work->forget();
+    if (engine.work)
+        engine.work->forget();
 }
 
 static void before_fork(void)
@@ -142,6 +145,12 @@ static void after_fork_in_child(void)
     xh_proxy_after_fork();
     xh_session_after_fork();
     become_child();
+}
+
+/* Before the lock is first taken: a fork while the engine begins would leave it locked in the child. */
+static void watch_forks(void)
+{
+    watched = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 }
 
 static void *run(void *t)
@@ -177,12 +186,12 @@ static int thread_new(unsigned index, struct xh_thread **out)
 
 static int start(const struct xh_engine_work *work, unsigned want, struct xh_err *err)
 {
-    static int handlers; /* a child inherits them */
+    static int handlers; /* a child inherits it */
     engine.work = work;
     if (xh_wire_global_init() != 0)
         return xh_err_set(err, XH_E_SYS, 0, "libcurl cannot be initialised");
     if (!handlers) {
-        if (atexit(at_exit) != 0 || pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0)
+        if (atexit(at_exit) != 0 || !watched)
             return xh_err_set(err, XH_E_NOMEM, 0, "out of memory for an exit handler");
         handlers = 1;
     }
@@ -207,6 +216,7 @@ static int start(const struct xh_engine_work *work, unsigned want, struct xh_err
 int xh_engine_enter(const struct xh_engine_work *work, const struct xh_options *o, struct xh_err *err)
 {
     int rc = 0;
+    pthread_once(&once, watch_forks);
     xh_engine_lock();
     if (engine.life == RUNS && engine.process != xh_process()) /* a fork that ran no handlers */
         become_child();

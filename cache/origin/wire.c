@@ -103,9 +103,11 @@ static void share_unlock(CURL *easy, curl_lock_data data, void *ctx)
 
 int xh_wire_global_init(void)
 {
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    xh_crypto_hold(); /* before the engine's exit handler is registered, which ends the threads */
+    int rc = curl_global_init(CURL_GLOBAL_DEFAULT);
+    xh_crypto_leave();
+    if (rc != CURLE_OK)
         return -1;
-    xh_crypto_begin(); /* before the engine's exit handler is registered, which ends the threads */
     /* A fork's child comes here again: the parent's share and locks may be in any state. */
     for (size_t i = 0; i < CURL_LOCK_DATA_LAST; i++)
         pthread_mutex_init(&share_locks[i], NULL);

@@ -1,5 +1,6 @@
-/* A process that forks while threads of the driver's are in OpenSSL: the child can use it. A thread that is called back
- * from there, and waits for a lock that a fork's handler holds, is no hindrance. A plain program, as race_exit.c. */
+/* A process that forks while threads of the driver's are in OpenSSL, or begin the engine: the child can use both. A
+ * thread that is called back from there, and waits for a lock that a fork's handler holds, is no hindrance. A plain
+ * program, as race_exit.c. */
 #include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,10 +11,14 @@
 
 #include "base/crypto.h"
 #include "base/now.h"
+#include "base/options.h"
 #include "base/thread.h"
+#include "origin/loop.h"
 
 #define FORKS 200
 #define THREADS 4
+#define BEGINS 100
+#define BEGIN_US 4000 /* about what it takes to begin libcurl and OpenSSL */
 #define SOON_NS 60000000000u /* for all forks: some ms each; one that waits in vain takes a second */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held across a fork, as the engine's is */
@@ -105,6 +110,44 @@ static void make(void)
     SSL_CTX_free(c);
 }
 
+static void begin_engine(void)
+{
+    struct xh_options o;
+    xh_options_defaults(&o);
+    if (xh_loop_enter(&o, NULL) != 0)
+        abort();
+    xh_engine_unlock();
+}
+
+static void *begin(void *unused)
+{
+    begin_engine();
+    return NULL;
+}
+
+/* The first file is opened by another thread, and by the child. This process itself uses no engine, so that each round
+ * begins it anew. */
+static void a_fork_while_the_engine_begins(int round)
+{
+    int status = 0;
+    pid_t p = fork();
+    if (p == 0) {
+        if (xh_thread_start(NULL, begin, NULL) != 0)
+            abort();
+        usleep((useconds_t)(round * BEGIN_US / BEGINS));
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            begin_engine();
+            make();
+            _exit(0);
+        }
+        _exit(child < 0 || waitpid(child, &status, 0) != child || status);
+    }
+    check(p > 0 && waitpid(p, &status, 0) == p && status == 0,
+          "a child of a fork amid the engine's beginning begins it");
+}
+
 static void *run(void *unused)
 {
     for (;;) {
@@ -128,6 +171,8 @@ static void *run(void *unused)
 
 int main(void)
 {
+    for (int i = 0; i < BEGINS; i++)
+        a_fork_while_the_engine_begins(i);
     atexit(at_exit);
     pthread_atfork(begins, NULL, NULL);
     a_fork_waits("a fork waits for a thread that is in");
