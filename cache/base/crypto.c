@@ -63,10 +63,12 @@ __attribute__((constructor)) static void watch_forks(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-/* The handler is registered after OpenSSL's, so it runs before. Without memory for it exit() does not wait. */
+/* OpenSSL registers no exit handler where the driver is the first to use it: it would take away what OpenSSL is still
+ * being begun with, and the kernel frees all of it. Where another has begun it, ours is registered after that one, so
+ * it runs before. Without memory for it exit() does not wait. */
 static void begin(void)
 {
-    OPENSSL_init_crypto(OPENSSL_INIT_ADD_ALL_DIGESTS, NULL); /* with no option it would register nothing yet */
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_ADD_ALL_DIGESTS, NULL);
     (void)!atexit(at_exit);
 }
 

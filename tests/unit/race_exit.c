@@ -1,5 +1,6 @@
-/* A process that exits while threads of the driver's, which nobody waits for, still hash or end: it ends well, and
- * soon. Each round is a process of its own. A plain program, as the test is how the process ends. */
+/* A process that exits while threads of the driver's, which nobody waits for, still hash or end, or while one begins
+ * the engine: it ends well, and soon. Each round is a process of its own. A plain program, as the test is how the
+ * process ends. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,13 +10,16 @@
 
 #include "base/crypto.h"
 #include "base/now.h"
+#include "base/options.h"
 #include "base/sha256.h"
 #include "base/thread.h"
 #include "origin/auth.h"
+#include "origin/loop.h"
 #include "origin/url.h"
 
 #define ROUNDS 150
 #define THREADS 3
+#define BEGIN_US 4000 /* about what it takes to begin libcurl and OpenSSL */
 #define SOON_NS 20000000000u /* a wrong wait is for ever, a right one is a hash long; between them a busy machine */
 
 static _Atomic unsigned done; /* hashes, by all threads */
@@ -63,12 +67,32 @@ static void live_and_exit(void)
     exit(0);
 }
 
+static void *begin(void *unused)
+{
+    struct xh_options o;
+    xh_options_defaults(&o);
+    if (xh_loop_enter(&o, NULL) == 0)
+        xh_engine_unlock();
+    return NULL;
+}
+
+/* The first file is opened by another thread. */
+static void begin_and_exit(int round)
+{
+    if (xh_thread_start(NULL, begin, NULL) != 0)
+        abort();
+    usleep((useconds_t)(round * BEGIN_US / ROUNDS));
+    exit(0);
+}
+
 int main(void)
 {
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < 2 * ROUNDS; i++) {
         int status = 0;
         uint64_t begun = xh_now_ns();
         pid_t p = fork(); /* this process itself hashes nothing, so each child begins OpenSSL anew */
+        if (p == 0 && i >= ROUNDS)
+            begin_and_exit(i - ROUNDS);
         if (p == 0)
             live_and_exit();
         if (p < 0 || waitpid(p, &status, 0) != p)
