@@ -202,24 +202,33 @@ static int options_of(const char *url, struct xh_h5 *h5, hid_t fapl, struct xh_o
     return rc;
 }
 
+static int open_with(const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote *r, struct xh_options *o,
+                     struct xh_err *err)
+{
+    int rc = options_of(url, r->h5, fapl, o, err);
+    if (rc == 0 && o->namer.by_file)
+        o->followers = xh_family_behind(o->namer.family, url);
+    if (rc == 0)
+        rc = told ? xh_cache_open_told(url, o, told, &r->file, err) : xh_cache_open(url, o, &r->file, err);
+    if (rc)
+        return rc;
+    r->size = xh_cache_size(r->file);
+    settle(r, url, fapl, o);
+    return 0;
+}
+
 int xh_remote_open(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_told *told, struct xh_remote **out,
                    struct xh_err *err)
 {
-    struct xh_options o;
-    struct xh_remote *r = make(h5, url);
-    if (!r)
-        return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
-    int rc = options_of(url, h5, fapl, &o, err);
-    if (rc == 0 && o.namer.by_file)
-        o.followers = xh_family_behind(o.namer.family, url);
-    if (rc == 0)
-        rc = told ? xh_cache_open_told(url, &o, told, &r->file, err) : xh_cache_open(url, &o, &r->file, err);
+    struct xh_options *o = malloc(sizeof *o); /* a thread's stack may be small */
+    struct xh_remote *r = o ? make(h5, url) : NULL;
+    int rc = r ? open_with(url, fapl, told, r, o, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    free(o);
     if (rc) {
-        unmake(r);
+        if (r)
+            unmake(r);
         return rc;
     }
-    r->size = xh_cache_size(r->file);
-    settle(r, url, fapl, &o);
     xh_trace(XH_T_VFD, "open", "url=%s size=%llu", r->shown, (unsigned long long)r->size);
     *out = r;
     return 0;

@@ -208,10 +208,24 @@ void xh_source_prefix_cut(const char *path)
     xh_source_say("HDF5_EXT_PREFIX", &err);
 }
 
+/* The options of |fapl|, which are too large for the stack of some threads; NULL with |err|. Owns: free(). */
+static struct xh_options *options_new(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
+{
+    struct xh_options *o = malloc(sizeof *o);
+    if (!o)
+        xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    if (!o || xh_fapl_options(h5, fapl, o, err) == 0)
+        return o;
+    free(o);
+    return NULL;
+}
+
 static int missing_is_error(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
 {
-    struct xh_options o;
-    return xh_fapl_options(h5, fapl, &o, err) || strcmp(o.missing_sources, "error") == 0;
+    struct xh_options *o = options_new(h5, fapl, err);
+    int is = !o || strcmp(o->missing_sources, "error") == 0;
+    free(o);
+    return is;
 }
 
 static int try_open(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out,
@@ -257,22 +271,22 @@ static int refuse(struct xh_h5 *h5, const char *url, const struct xh_namer *by, 
 static void expect_next(struct xh_h5 *h5, const char *url, hid_t fapl, const struct xh_namer *by)
 {
     struct xh_foreseen next;
-    struct xh_options o;
     xh_family_foresees(by->family, by, url, &next);
     if (next.anew)
         xh_cache_expect_none(by->family);
-    int rc = next.n ? xh_fapl_options(h5, fapl, &o, XH_IGNORED) : 0;
+    struct xh_options *o = next.n ? options_new(h5, fapl, XH_IGNORED) : NULL;
     for (size_t i = 0; i < next.n; i++) {
-        char *literal = rc == 0 && xh_cache_is_url(next.url[i]) && !xh_source_is_afterthought(next.url[i], by)
+        char *literal = o && xh_cache_is_url(next.url[i]) && !xh_source_is_afterthought(next.url[i], by)
                             ? xh_literal_url(next.url[i], next.name_at[i])
                             : NULL;
         if (literal) {
-            o.followers = xh_family_behind(by->family, next.url[i]);
-            xh_cache_expect(literal, &o);
+            o->followers = xh_family_behind(by->family, next.url[i]);
+            xh_cache_expect(literal, o);
         }
         free(literal);
         free(next.url[i]);
     }
+    free(o);
     if (next.soon)
         xh_cache_expect_soon(by->family, next.soon);
 }
@@ -288,14 +302,16 @@ static int is_there(struct xh_h5 *h5, const char *url, hid_t fapl)
     unsigned char head[XH_HDF5_SIGNATURE_BYTES];
     struct xh_extent e = {.len = sizeof head, .buf = head};
     struct xh_file *f = NULL;
-    struct xh_options o;
     struct xh_err err;
-    if (xh_fapl_options(h5, fapl, &o, &err))
+    struct xh_options *o = options_new(h5, fapl, &err);
+    if (!o)
         return 0;
-    o.retries = 0;
-    o.stats = 0;
-    snprintf(o.sidecar, sizeof o.sidecar, "off");
-    if (xh_cache_open(url, &o, &f, &err))
+    o->retries = 0;
+    o->stats = 0;
+    snprintf(o->sidecar, sizeof o->sidecar, "off");
+    int rc = xh_cache_open(url, o, &f, &err);
+    free(o);
+    if (rc)
         return 0;
     int there = xh_cache_size(f) >= sizeof head && xh_cache_read(f, XH_KIND_META, &e, 1, &err) == 0 &&
                 xh_hdf5_is_signed(head);

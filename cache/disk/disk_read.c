@@ -8,12 +8,13 @@
 
 struct xh_disk *xh_disk_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o)
 {
-    struct xh_options on_disk;
-    struct xh_disk *d = xh_shadow_on_disk(o, &on_disk) ? calloc(1, sizeof *d) : NULL;
-    if (d && xh_shadow_open(url, validator, size, &on_disk, &d->store, NULL)) {
+    struct xh_options *on_disk = xh_shadow_on_disk_new(o);
+    struct xh_disk *d = on_disk ? calloc(1, sizeof *d) : NULL;
+    if (d && xh_shadow_open(url, validator, size, on_disk, &d->store, NULL)) {
         free(d);
         d = NULL;
     }
+    free(on_disk);
     if (d) {
         d->size = size;
         d->refs = 1;

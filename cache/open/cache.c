@@ -367,11 +367,14 @@ static void open_next(const struct xh_file *f, const struct xh_options *o, int w
     xh_alike_opened(f, was, xh_file_is_announced(f) || xh_expected_are_announced(), &next);
     while (i < next.asked && xh_expected_is(next.name[i]))
         i++;
-    for (; i >= next.asked && i < next.n; i++) {
-        struct xh_options guess = *o;
-        guess.guessed = 1;
-        xh_cache_expect_now(next.name[i], &guess);
+    struct xh_options *guess = i >= next.asked && i < next.n ? malloc(sizeof *guess) : NULL;
+    if (guess) {
+        *guess = *o;
+        guess->guessed = 1;
     }
+    for (; guess && i < next.n; i++)
+        xh_cache_expect_now(next.name[i], guess);
+    free(guess);
     if (!xh_version_is_settled(f))
         xh_expected_doubt(o->namer.family);
 }

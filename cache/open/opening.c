@@ -31,10 +31,11 @@ static int read_saved(struct xh_opening *op, const char *text)
 static int load(struct xh_opening *op, const char *object, const struct xh_options *o)
 {
     char saved[XH_HINT_BYTES];
-    struct xh_options on_disk;
     int ours = xh_shadow_hint_load(object, o, saved) && read_saved(op, saved);
-    if (!op->hint[0] && xh_shadow_on_disk(o, &on_disk) && xh_shadow_hint_load(object, &on_disk, saved))
+    struct xh_options *on_disk = op->hint[0] ? NULL : xh_shadow_on_disk_new(o);
+    if (on_disk && xh_shadow_hint_load(object, on_disk, saved))
         read_saved(op, saved);
+    free(on_disk);
     return ours;
 }
 
@@ -74,25 +75,26 @@ size_t xh_opening_left(const char *url, const struct xh_options *o, char out[XH_
 int xh_opening_last(const char *url, const struct xh_options *o, struct xh_shadow_version *out)
 {
     struct xh_opening op = {0};
-    struct xh_options on_disk;
+    struct xh_options *on_disk = xh_shadow_on_disk_new(o);
     char *object = xh_origin_object(url, o);
-    int known = object && ((xh_shadow_on_disk(o, &on_disk) && xh_shadow_last(object, &on_disk, out)) ||
-                           xh_shadow_last(object, o, out));
+    int known = object && ((on_disk && xh_shadow_last(object, on_disk, out)) || xh_shadow_last(object, o, out));
     if (known)
         read_saved(&op, out->hint);
     memcpy(out->hint, op.hint, sizeof op.hint);
+    free(on_disk);
     free(object);
     return known;
 }
 
 void xh_opening_forget(const char *url, const struct xh_options *o, int shadows, int disks)
 {
-    struct xh_options on_disk;
+    struct xh_options *on_disk = disks ? xh_shadow_on_disk_new(o) : NULL;
     char *object = xh_origin_object(url, o);
     if (object && shadows)
         xh_shadow_hint_forget(object, o);
-    if (object && disks && xh_shadow_on_disk(o, &on_disk))
-        xh_shadow_hint_forget(object, &on_disk);
+    if (object && on_disk)
+        xh_shadow_hint_forget(object, on_disk);
+    free(on_disk);
     free(object);
 }
 

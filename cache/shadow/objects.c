@@ -223,6 +223,14 @@ int xh_shadow_on_disk(const struct xh_options *o, struct xh_options *out)
     return 1;
 }
 
+struct xh_options *xh_shadow_on_disk_new(const struct xh_options *o)
+{
+    struct xh_options *out = o->disk_cache_dir[0] ? malloc(sizeof *out) : NULL;
+    if (out)
+        xh_shadow_on_disk(o, out);
+    return out;
+}
+
 int xh_shadow_open(const char *url, const char *validator, uint64_t size, const struct xh_options *o,
                    struct xh_shadow **out, struct xh_err *err)
 {

@@ -44,6 +44,10 @@ int xh_shadow_open(const char *url, const char *validator, uint64_t size, const 
  * is proved by its sum, of which the shadow and the page's place are part. */
 int xh_shadow_on_disk(const struct xh_options *o, struct xh_options *out);
 
+/* The same, made: options are too large for the stack of some threads. NULL: there is to be none, or there is no
+ * memory. Owns: free(). */
+struct xh_options *xh_shadow_on_disk_new(const struct xh_options *o);
+
 /* Returns 1 when all |n| pages from |first| on are READY. */
 int xh_shadow_has(struct xh_shadow *s, uint64_t first, uint64_t n);
 void xh_shadow_close(struct xh_shadow *s);

@@ -244,7 +244,7 @@ def check_short(tap, python, version):
 def check_c_programs(tap, server, build):
     env = without_shadow(server)
     url = f"{server.url}/sample.h5"
-    for case in ("reopen", "twice", "fork", "fork_exit", "threads", "exit"):
+    for case in ("reopen", "twice", "fork", "fork_exit", "threads", "stack", "exit"):
         with tap.claim(f"C programs: {case}, {server.kind}"):
             status, out, err = harness.run([build / "test_life", case, url, "d"], env, timeout=60)
             assert status == 0 and err == "", f"exit status {status}\n{out}{err}"

@@ -2,7 +2,7 @@
  * files open, one file opened twice. The name may be a local path or a URL; the driver comes from the
  * environment (HDF5_DRIVER).
  *
- * usage: test_life CASE NAME DATASET    CASE: reopen, twice, fork, fork_exit, exit, threads */
+ * usage: test_life CASE NAME DATASET    CASE: reopen, twice, fork, fork_exit, exit, threads, stack */
 #include "check.h"
 
 #include <pthread.h>
@@ -142,6 +142,16 @@ static void threads(void)
         CHECK(pthread_join(t[i], NULL) == 0 && sum[i] == sum[0]);
 }
 
+/* A thread has as little stack as those of programs that have thousands. */
+static void stack(void)
+{
+    pthread_attr_t small;
+    pthread_t t;
+    double sum;
+    CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, 64 << 10) == 0);
+    CHECK(pthread_create(&t, &small, open_and_sum, &sum) == 0 && pthread_join(t, NULL) == 0);
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 4);
@@ -157,6 +167,8 @@ int main(int argc, char **argv)
         fork_reads(1);
     else if (strcmp(argv[1], "threads") == 0)
         threads();
+    else if (strcmp(argv[1], "stack") == 0)
+        stack();
     else if (strcmp(argv[1], "exit") == 0)
         sum_of(open_it()); /* and leaves it open */
     else
