@@ -18,6 +18,10 @@
 /* An opening that is asked for later than this is too old: its caller wants the origin's present version. */
 #define STALE_NS UINT64_C(30000000000)
 
+/* A guess that nobody comes for is closed after so long: while it is open, other processes that read the file count
+ * this one as a reader. A program that needs longer for a file gains little by it. Changed by tests alone. */
+uint64_t xh_expected_guess_ns = UINT64_C(60000000000);
+
 struct expected {
     /* Constant. */
     char *url, reader[XH_READER_BYTES];
@@ -42,6 +46,7 @@ static struct {
     pthread_cond_t news;
     struct expected *first;
     uint64_t wanted_ns; /* when the program last opened one of them */
+    int closing; /* a thread is there that closes guesses in time */
     _Atomic uint64_t outdated_ns; /* when this process last wrote a file at a server; relaxed */
     _Atomic unsigned n; /* changed under the lock, read without it as a hint */
     _Atomic unsigned threads;
@@ -55,6 +60,7 @@ static void in_child(void)
     pthread_mutex_init(&all.lock, NULL);
     xh_cond_init(&all.news);
     all.first = NULL;
+    all.closing = 0;
     atomic_store_explicit(&all.n, 0, memory_order_relaxed);
     atomic_store_explicit(&all.threads, 0, memory_order_relaxed);
 }
@@ -82,12 +88,70 @@ static void unlist(struct expected *e)
     atomic_fetch_sub_explicit(&all.n, 1, memory_order_relaxed);
 }
 
+/* Drops those that |are| so, but for what somebody waits for. Waits for no opening. */
+static void drop(int (*are)(const struct expected *, const void *), const void *so)
+{
+    struct expected *gone = NULL, *e, *next;
+    pthread_mutex_lock(&all.lock);
+    LL_FOREACH_SAFE (all.first, e, next) {
+        if (e->wanted || !are(e, so))
+            continue;
+        unlist(e);
+        e->dropped = 1;
+        if (e->state != OPENING)
+            LL_PREPEND(gone, e);
+    }
+    pthread_mutex_unlock(&all.lock);
+    LL_FOREACH_SAFE (gone, e, next)
+        expected_free(e);
+}
+
+/* When the guess |e| is to be closed. */
+static uint64_t due_ns(const struct expected *e)
+{
+    return e->opened_ns + xh_expected_guess_ns;
+}
+
+static int is_unclaimed(const struct expected *e)
+{
+    return e->opt.guessed && e->state == OPEN && !e->wanted;
+}
+
+static int is_due(const struct expected *e, const void *now)
+{
+    return is_unclaimed(e) && due_ns(e) <= *(const uint64_t *)now;
+}
+
+/* Closes the guesses that nobody comes for, each in its time, as long as there are any. One thread at a time does. */
+static void close_in_time(void)
+{
+    uint64_t next = 0;
+    pthread_mutex_lock(&all.lock);
+    for (int ours = !all.closing; ours && next != UINT64_MAX;) {
+        struct expected *e;
+        uint64_t now = xh_now_ns();
+        next = UINT64_MAX;
+        LL_FOREACH (all.first, e)
+            if (is_unclaimed(e) && due_ns(e) < next)
+                next = due_ns(e);
+        all.closing = next != UINT64_MAX;
+        if (next <= now) {
+            pthread_mutex_unlock(&all.lock);
+            drop(is_due, &now);
+            pthread_mutex_lock(&all.lock);
+        } else if (all.closing) {
+            xh_cond_wait_until(&all.news, &all.lock, next);
+        }
+    }
+    pthread_mutex_unlock(&all.lock);
+}
+
 static void *run(void *ctx)
 {
     struct expected *e = ctx;
     struct xh_file *file = e->file; /* what was opened before, which may be another version by now */
     struct xh_err err = {0};
-    int rc = 0;
+    int rc = 0, is_guess = e->opt.guessed; /* |e| may be gone at the end */
     uint64_t asked_ns = xh_now_ns();
     if (file && !e->how->is_current(file)) {
         e->how->close(file);
@@ -111,6 +175,8 @@ static void *run(void *ctx)
     if (ours)
         expected_free(e);
     atomic_fetch_sub_explicit(&all.threads, 1, memory_order_relaxed);
+    if (is_guess)
+        close_in_time();
     return NULL;
 }
 
@@ -355,24 +421,6 @@ static int is_kept_besides(const struct expected *e, const void *besides)
 {
     const struct besides *b = besides;
     return e->kept && e->opt.namer.family == b->family && strcmp(e->url, b->url) != 0;
-}
-
-/* Drops those that |are| so, but for what somebody waits for. Waits for no opening. */
-static void drop(int (*are)(const struct expected *, const void *), const void *so)
-{
-    struct expected *gone = NULL, *e, *next;
-    pthread_mutex_lock(&all.lock);
-    LL_FOREACH_SAFE (all.first, e, next) {
-        if (e->wanted || !are(e, so))
-            continue;
-        unlist(e);
-        e->dropped = 1;
-        if (e->state != OPENING)
-            LL_PREPEND(gone, e);
-    }
-    pthread_mutex_unlock(&all.lock);
-    LL_FOREACH_SAFE (gone, e, next)
-        expected_free(e);
 }
 
 static int is_in_the_way(const struct expected *e, const void *kept)

@@ -9,7 +9,8 @@
  *
  * Where nobody has asked for a file, as its name was guessed, it may be one that is being written. So the origin is
  * asked again also where it changed lately, or where another one did that the program opened since; and the program's
- * own opening asks where that cannot be, or where the guess failed while it waited: the file may be there by now.
+ * own opening asks where that cannot be, or where the guess failed while it waited: the file may be there by now. A
+ * guess that nobody comes for is closed after a minute: nobody may come for it ever.
  *
  * A file that another one names is closed with the dataset through which it was read, and mostly opened again for the
  * next read. So the one that was closed last is expected, too, as it is: with what it has on its way. One for each
@@ -92,6 +93,9 @@ void xh_expected_forget(uint64_t family);
 /* The program has written |object| (see xh_origin_object; NULL: out of memory, then any may be meant). What was opened
  * ahead of it, or is being opened, may be of the version before: it is not handed over. Waits for no opening. */
 void xh_expected_outdated(const char *object);
+
+/* So long a guess is kept open for a program that does not come. For tests. */
+extern uint64_t xh_expected_guess_ns;
 
 /* How many openings are under way or wait to be handed over; how many threads are at work, also for openings that are
  * no longer wanted. For tests. */

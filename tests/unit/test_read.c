@@ -3581,6 +3581,25 @@ Test(read, where_a_file_of_a_row_changed_lately_the_next_ones_are_asked_for_agai
     cr_expect_eq(opens(), asked + 2, "it was opened before");
 }
 
+Test(read, a_guess_that_nobody_comes_for_is_closed_in_time, .timeout = 20)
+{
+    xh_expected_guess_ns = 50000000;
+    engine.reader = "a";
+    for (unsigned i = 0; i < 3; i++)
+        read_counted(i, COUNTED);
+    cr_expect_eq(opens(), 4);
+    while (xh_expected_count())
+        usleep(1000);
+    xh_expected_guess_ns = UINT64_C(60000000000);
+    read_counted(3, COUNTED); /* which was closed */
+    cr_expect_eq(xh_expected_count(), 1, "the row goes on");
+    struct xh_options o = program_options(COUNTED); /* what the program announced stays */
+    cr_assert_eq(xh_cache_expect_now(COMING, &o), 1);
+    while (xh_expected_threads())
+        sched_yield();
+    cr_expect_eq(xh_expected_count(), 2);
+}
+
 Test(read, what_is_guessed_gives_way_to_what_the_program_announces, .timeout = 20)
 {
     struct xh_options o = program_options(COUNTED), guess = o;
