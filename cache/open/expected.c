@@ -29,7 +29,7 @@ struct expected {
     struct xh_options opt;
     const struct xh_expected_how *how;
 
-    /* Under the lock. A fork's child does not look at the parent's. */
+    /* Under the lock. */
     struct expected *next;
     enum { NOTED, OPENING, OPEN, FAILED } state;
     int wanted;   /* the program's opening waits for it, and takes it out of the list */
@@ -45,30 +45,47 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t news;
     struct expected *first;
+    struct expected *inherited; /* a fork's child has these open and does not want them */
     uint64_t wanted_ns; /* when the program last opened one of them */
     int closing; /* a thread is there that closes guesses in time */
     _Atomic uint64_t outdated_ns; /* when this process last wrote a file at a server; relaxed */
+    _Atomic int inherits; /* there is something |inherited|; relaxed, as the next two */
     _Atomic unsigned n; /* changed under the lock, read without it as a hint */
     _Atomic unsigned threads;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER}; /* |news| by watch_forks, before anything is noted */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The parent's threads are not here. What they were changing is leaked: its state cannot be told from sound. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&all.lock);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* The child expects nothing. What the parent's threads are opening is leaked: they are not here. */
 static void in_child(void)
 {
+    struct expected *e, *next;
     pthread_mutex_init(&all.lock, NULL);
     xh_cond_init(&all.news);
+    LL_FOREACH_SAFE (all.first, e, next)
+        if (e->state == OPEN && !e->wanted)
+            LL_PREPEND(all.inherited, e);
     all.first = NULL;
     all.closing = 0;
     atomic_store_explicit(&all.n, 0, memory_order_relaxed);
     atomic_store_explicit(&all.threads, 0, memory_order_relaxed);
+    atomic_store_explicit(&all.inherits, all.inherited != NULL, memory_order_relaxed);
 }
 
 static void watch_forks(void)
 {
     xh_cond_init(&all.news);
-    pthread_atfork(NULL, NULL, in_child);
+    pthread_atfork(before_fork, in_parent, in_child);
 }
 
 static void expected_free(struct expected *e)
@@ -79,6 +96,20 @@ static void expected_free(struct expected *e)
     free(e->object);
     free(e->url);
     free(e);
+}
+
+/* Closes what this process inherited: it would count as a reader of these files for as long as it lives. */
+static void close_inherited(void)
+{
+    struct expected *e, *next;
+    if (!atomic_exchange_explicit(&all.inherits, 0, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&all.lock);
+    struct expected *gone = all.inherited;
+    all.inherited = NULL;
+    pthread_mutex_unlock(&all.lock);
+    LL_FOREACH_SAFE (gone, e, next)
+        expected_free(e);
 }
 
 /* Takes |e| out of the list. The lock is held. */
@@ -460,6 +491,7 @@ int xh_expected_take(const char *url, const struct xh_options *o, struct xh_file
 {
     char reader[XH_READER_BYTES];
     *how = (struct xh_handed){0};
+    close_inherited();
     if (!atomic_load_explicit(&all.n, memory_order_relaxed))
         return 0;
     if (!o->may_lack) /* the program's */

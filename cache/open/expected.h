@@ -16,7 +16,8 @@
  * next read. So the one that was closed last is expected, too, as it is: with what it has on its way. One for each
  * family, until the program opens another one of it.
  *
- * Lock: one for the process, a leaf. A fork's child begins without any. Threads: any. */
+ * Lock: one for the process, a leaf; held across a fork. The child expects nothing, and closes what its parent had open
+ * for it at its first opening. Threads: any. */
 #ifndef XH_EXPECTED_H
 #define XH_EXPECTED_H
 

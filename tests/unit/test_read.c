@@ -3581,6 +3581,39 @@ Test(read, where_a_file_of_a_row_changed_lately_the_next_ones_are_asked_for_agai
     cr_expect_eq(opens(), asked + 2, "it was opened before");
 }
 
+static unsigned descriptors(void)
+{
+    unsigned n = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+Test(read, a_forks_child_closes_what_its_parent_has_opened_ahead, .timeout = 20)
+{
+    unsigned before = descriptors();
+    int status = 1;
+    engine.reader = "a";
+    for (unsigned i = 0; i < 3; i++)
+        read_counted(i, COUNTED);
+    cr_expect_eq(xh_expected_count(), 1);
+    cr_assert_gt(descriptors(), before);
+    if (fork() == 0) {
+        struct xh_options o = program_options(COUNTED);
+        struct xh_handed how;
+        struct xh_file *f = NULL;
+        alarm(10);
+        int taken = xh_expected_take(COMING, &o, &f, &how, NULL);
+        _exit(taken || descriptors() != before);
+    }
+    wait(&status);
+    cr_expect_eq(status, 0);
+    unsigned asked = opens();
+    read_counted(3, COUNTED);
+    cr_expect_geq(xh_expected_count(), 1);
+    cr_expect_leq(opens(), asked + 2, "the parent's is there");
+}
+
 Test(read, a_guess_that_nobody_comes_for_is_closed_in_time, .timeout = 20)
 {
     xh_expected_guess_ns = 50000000;
