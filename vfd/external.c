@@ -17,6 +17,7 @@
 #define OLD_MESSAGE 8u    /* bytes before the body of a message in such a header */
 #define BODY_BYTES 8u    /* of a list, before the heap's address: version, reserved, slots allocated, slots used */
 #define WIDE_BYTES 32u   /* most of an address or a length: HDF5 accepts 2, 4, 8, 16 and 32, and uses eight of them */
+#define SUPER_FIELDS_BYTES (3 * WIDE_BYTES)
 #define SEEN_BYTES (8u + BODY_BYTES + 2 * WIDE_BYTES) /* most from a list's type to its first slot's name */
 #define PIECES_MOST 4096u /* parts of one header that are followed: with default settings about 100,000 attributes */
 #define HEADER_MOST (64u << 20) /* bytes of one header that are read, in all its parts */
@@ -32,6 +33,7 @@ struct format {
     uint64_t base;
     unsigned addr_bytes, length_bytes; /* 0: not read yet */
     int odd; /* 1: HDF5 accepts the superblock, but it is unclear how HDF5 reads widths like these */
+    int unread; /* 1: it cannot be read whether there is one */
 };
 
 static int untold(struct xh_external *e, const char *why)
@@ -54,7 +56,7 @@ static int read_format(const struct xh_external *e, struct format *f)
 {
     uint8_t p[16];
     for (uint64_t at = 0; at < e->size && e->size - at >= sizeof p; at = at ? at * 2 : 512) {
-        if (e->look(e->ctx, at, p, sizeof p))
+        if ((f->unread = e->look(e->ctx, at, p, sizeof p) != 0))
             return -1;
         if (!xh_hdf5_is_signed(p))
             continue;
@@ -68,6 +70,25 @@ static int read_format(const struct xh_external *e, struct format *f)
         return 0;
     }
     return -1;
+}
+
+int xh_external_is_part(const struct xh_external *e)
+{
+    struct format f = {0};
+    uint8_t p[SUPER_FIELDS_BYTES], version;
+    if (read_format(e, &f))
+        return f.odd ? 0 : f.unread ? XH_EXTERNAL_UNTOLD : 1;
+    if (e->look(e->ctx, f.base + XH_HDF5_SIGNATURE_BYTES, &version, 1))
+        return XH_EXTERNAL_UNTOLD;
+    /* The base address is followed by one of free space, or of an extension, and that by the end of the file. */
+    uint64_t at = f.base + (version < 2 ? version == 1 ? 28 : 24 : 12);
+    size_t n = 3 * (size_t)f.addr_bytes;
+    if (n > e->size - f.base || at > e->size - n)
+        return 0; /* HDF5 cannot read it either */
+    if (e->look(e->ctx, at, p, n))
+        return XH_EXTERNAL_UNTOLD;
+    uint64_t base = number(p, f.addr_bytes), end = number(p + 2 * f.addr_bytes, f.addr_bytes);
+    return end < base || end - base > e->size - f.base;
 }
 
 /* Converts the address at |p| into a place in the file. Like HDF5, uses only the low eight bytes of a wider address.
@@ -106,9 +127,9 @@ static int may_be_body(const uint8_t *b, size_t n)
     return (n < 1 || b[0] == 1) && (n < BODY_BYTES || b[6] || b[7]);
 }
 
-/* For a list whose heap is behind the end of the file; an image may supply the heap. |t| is the type of the list's
- * message. Returns 1 when HDF5 accepts the rest as a list: the message has room for the used slots, and no more slots
- * are used than exist. */
+/* For a list whose heap is behind the end of the file; an image, or another part, may supply the heap. |t| is the type
+ * of the list's message. Returns 1 when HDF5 accepts the rest as a list: the message has room for the used slots, and
+ * no more slots are used than exist. */
 static int may_be_anywhere(const struct format *f, const uint8_t *t, size_t head)
 {
     const uint8_t *body = t + head;
@@ -126,10 +147,14 @@ static int is_list(struct xh_external *e, struct format *f, uint64_t at, const u
     memcpy(p, t, n < sizeof p ? n : sizeof p);
     if (n < sizeof p && left > n && e->look(e->ctx, at + n, p + n, (left < sizeof p ? (size_t)left : sizeof p) - n))
         return 0; /* HDF5 cannot read it either */
+    if (e->part && left < head + BODY_BYTES && may_be_body(p + head, left > head ? (size_t)left - head : 0))
+        return untold(e, "it is a part of a file of another driver, and ends within what may be a list of them");
     if (!may_be_body(p + head, sizeof p - head))
         return 0;
-    if (!f->addr_bytes && read_format(e, f))
-        return f->odd ? untold_widths(e) : 0;
+    if (!f->addr_bytes && read_format(e, f)) {
+        static const struct format least = {.addr_bytes = 2, .length_bytes = 2};
+        return f->odd ? untold_widths(e) : e->part && may_be_anywhere(&least, p, head);
+    }
     const uint8_t *addr = p + head + BODY_BYTES;
     if (!place(e, f, addr, &heap) || e->size - heap < sizeof magic)
         return !e->sure && may_be_anywhere(f, p, head);

@@ -18,6 +18,7 @@ struct xh_external {
     void *ctx;
     /* 1: HDF5 reads all heaps from their places in the file. That tells messages from what only looks like one. */
     int sure;
+    int part; /* 1: see xh_external_is_part; then |sure| is 0 */
     char name[256]; /* out: the first external file, printable; "": not known */
     const char *why; /* out, with XH_EXTERNAL_UNTOLD: the reason, as the end of a sentence about a dataset or group */
 };
@@ -34,6 +35,11 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *p, siz
 /* The same for |len| bytes at |at| that may hold object headers anywhere: reads of a page buffer, and images of HDF5's
  * metadata cache. Finds every message that begins in |p|, also one that continues behind it. Returns as above. */
 int xh_external_anywhere(struct xh_external *e, uint64_t at, const void *p, size_t len);
+
+/* Returns 1 when the file is a part of one of HDF5's family or multi driver, as far as can be told: it has no
+ * superblock, or one that tells a longer file. What its messages name may lie in the other parts, and so may their own
+ * ends. Returns XH_EXTERNAL_UNTOLD when it cannot be read. Blocks as |look| does. */
+int xh_external_is_part(const struct xh_external *e);
 
 /* Returns 1 when the |len| bytes at |p| may hold such a message, as far as can be told without the rest of the file. */
 int xh_external_may_hold(const void *p, size_t len);

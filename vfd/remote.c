@@ -26,8 +26,8 @@ struct piece {
     size_t len;
 };
 
-/* Constant while open, except |committing|, |flushed|, |headers|, |said_joined|, |elsewhere|, the fields about
- * failures, and those of the list of files that are written (h5->written). The libhdf5's own lock protects these:
+/* Constant while open, except |committing|, |flushed|, |headers|, |said_joined|, |is_part|, |elsewhere|, the fields
+ * about failures, and those of the list of files that are written (h5->written). The libhdf5's own lock protects these:
  * every caller in the driver holds it. As the process ends, the list is walked without it; see enter_written(). */
 struct xh_remote {
     struct xh_h5 *h5;
@@ -51,6 +51,7 @@ struct xh_remote {
     struct xh_remote *of;
     int stands_in;
     int local_sources; /* 1: it may name local files */
+    int is_part;       /* of a file of another driver of HDF5, see external.h; below 0: not known */
     int pages;         /* 1: HDF5 reads whole pages, so metadata may come together with data, and be read as data */
     unsigned places; /* that HDF5 has looked at for its signature; see unsigned.h */
     /* Set once, by any thread: HDF5 takes heaps from an image of its metadata cache, not from the place of their
@@ -151,6 +152,7 @@ static struct xh_remote *make(struct xh_h5 *h5, const char *url)
         return NULL;
     }
     r->h5 = h5;
+    r->is_part = -1;
     pthread_mutex_init(&r->lock, NULL);
     xh_url_shown(url, r->shown, sizeof r->shown);
     return r;
@@ -422,18 +424,31 @@ int xh_remote_flush(struct xh_remote *r, int closing)
     return r->edit && !closing && !r->committing && xh_edit_flush(r->edit, &err) ? xh_fail_cache(r->h5, &err) : 0;
 }
 
+/* Sets how far |e| can tell what the |len| bytes at |p| hold: the file may be a part, whose other parts bring what its
+ * metadata names. Whether it is one is looked for only where it matters, as that may take some requests. What is
+ * written may become one, or be none any more. */
+static void note_part(struct xh_remote *r, struct xh_external *e, const void *p, size_t len)
+{
+    int may = (r->is_part != 0 || r->edit) && xh_external_may_hold(p, len);
+    if (may && (r->is_part < 0 || r->edit))
+        r->is_part = xh_external_is_part(e);
+    e->part = may && r->is_part != 0;
+    e->sure = !e->part && !atomic_load_explicit(&r->elsewhere, memory_order_relaxed);
+}
+
 /* HDF5 has written the raw data of a dataset with external files to the local disk, past the driver, and nobody can
  * read it at the URL: a file with such a dataset is not sent. Looks at what was noted since the last commit. */
 static void refuse_made_external(struct xh_remote *r)
 {
     struct looker l = {.r = r};
-    struct xh_external e = {.size = xh_remote_size(r), .look = look, .ctx = &l,
-                            .sure = !atomic_load_explicit(&r->elsewhere, memory_order_relaxed)};
+    struct xh_external e = {.size = xh_remote_size(r), .look = look, .ctx = &l};
     for (size_t i = 0; i < r->n_headers; i++) {
         const struct piece *p = &r->headers[i];
         char why[512], *buf = p->at < e.size ? malloc(p->len) : NULL;
         size_t len = buf && p->len > e.size - p->at ? (size_t)(e.size - p->at) : p->len;
         int there = p->at < e.size, untold = there && (!buf || look(&l, p->at, buf, len) != 0);
+        if (there && !untold)
+            note_part(r, &e, buf, len);
         int made = there && !untold && xh_external_anywhere(&e, p->at, buf, len);
         free(buf);
         if (untold) {
@@ -604,10 +619,10 @@ static int refuse_external(struct xh_remote *r, enum xh_edit_kind kind, const st
         int image = (r->pages || kind == XH_EDIT_META) && xh_external_is_image(&e, x->off, x->buf, x->len);
         if (image)
             note_image(r, x->buf, x->len);
-        e.sure = !atomic_load_explicit(&r->elsewhere, memory_order_relaxed);
-        int found = image || r->pages        ? xh_external_anywhere(&e, x->off, x->buf, x->len)
-                    : kind == XH_EDIT_HEADER ? xh_external_in_header(&e, x->off, x->buf, x->len)
-                                             : 0;
+        note_part(r, &e, x->buf, x->len);
+        int found = image || r->pages || e.part ? xh_external_anywhere(&e, x->off, x->buf, x->len)
+                    : kind == XH_EDIT_HEADER    ? xh_external_in_header(&e, x->off, x->buf, x->len)
+                                                : 0;
         if (found == XH_EXTERNAL_UNTOLD)
             return xh_err_set(
                 err, XH_E_ACCES, 0,

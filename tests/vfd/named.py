@@ -310,6 +310,45 @@ def check_layouts(tap, site, build):
             assert ("secret.raw" in out or file == "image") and "local_sources" in out, out
 
 
+PARTS = """
+import h5py, sys
+name, raw = sys.argv[1:]
+if raw:
+    for version in "earliest", "latest":
+        with h5py.File(name.replace("VERSION", version), "w", driver="family", memb_size=4096,
+                       libver=(version, "latest")) as f:
+            for i in range(60):
+                f.create_group(f"g{i}")
+            f.create_dataset("ext", (50,), "f8", external=[(raw, 0, 400)])
+            f["d"] = range(4000)
+for version in "earliest", "latest":
+    with h5py.File(name.replace("VERSION", version), driver="family", memb_size=4096) as f:
+        print(f["d"][:].sum(), len(f["g0"]))
+        try:
+            print(f["ext"][:].sum())
+        except Exception as e:
+            print(e)
+"""
+
+
+def check_parts(tap, site):
+    """A file of several: what its first one says of addresses does not stand in the others."""
+    names = "parts/VERSION_%d.h5"
+    made = site.run / "home/parts"
+    made.mkdir()
+    for version, python in harness.H5PY.items():
+        with tap.claim(f"external raw data is refused: h5py {version}'s driver family"):
+            env = harness.clean_env() | {"BEARER_TOKEN_FILE": os.devnull, "XHDF5_CA_BUNDLE": site.cacert,
+                                         "HDF5_PLUGIN_PATH": harness.plugin_dir()}
+            made_of = [site.run / "home" / names, site.local / "secret.raw"]
+            status, out, err = harness.run([python, "-c", PARTS, *made_of], env)
+            assert (status, out) == (0, 2 * "7998000 0\n33300.0\n"), out + err
+            status, out, err = harness.run([python, "-c", PARTS, f"{site.url['home']}/{names}", ""],
+                                           env | {"HDF5_DRIVER": "xhdf5"})
+            assert status == 0 and re.fullmatch("(7998000 0\n.* has a dataset whose data is in the external file .*"
+                                                "local_sources.*\n){2}", out), out + err
+
+
 def check_kept(site, kept, env, value_at):
     """Of the overlay |kept| of foreign/public.h5, which a file named."""
     cert = {"X509_USER_CERT": str(site.run / "reader.pem"), "X509_USER_KEY": str(site.run / "reader.key")}
@@ -460,6 +499,7 @@ def main():
                 check_raw(tap, door, site)
             if door.credential == "token" and re.search(r"struct|3\.16\.0's|2\.2", door.name):
                 check_allowed(tap, door, site)
+        check_parts(tap, site)
         check_layouts(tap, site, build)
         check_older(tap, site)
         check_written(tap, site)

@@ -98,6 +98,37 @@ static void check_old(void)
     CHECK(found_old(sizeof bytes) == XH_EXTERNAL_UNTOLD);
 }
 
+/* Returns what is found of a list at |at| in a file of |size| bytes that is a part of another driver's: |end| is where
+ * its superblock says that it ends, 0: it has none. */
+static int found_in_part(uint64_t end, uint64_t size, uint64_t at, uint64_t heap)
+{
+    static const unsigned char super[] = "\x89HDF\r\n\x1a\n\x02\x08\x08";
+    memset(bytes, 0, sizeof bytes);
+    if (end)
+        memcpy(bytes, super, sizeof super);
+    memset(bytes + 20, 0xff, 8); /* no extension */
+    memcpy(bytes + 28, &end, sizeof end);
+    put_list(bytes + at, heap);
+    struct xh_external e = {.size = size, .look = look};
+    e.part = xh_external_is_part(&e);
+    e.sure = !e.part;
+    return e.part * 10 + xh_external_anywhere(&e, 512, bytes + 512, size - 512);
+}
+
+/* What a header names lies in another part, and so may the rest of a list. */
+static void check_parts(void)
+{
+    CHECK(found_in_part(4096, 4000, 600, 1u << 20) == 11);
+    CHECK(found_in_part(0, 4000, 600, 1u << 20) == 11);
+    CHECK(found_in_part(4000, 4000, 600, 1u << 20) == 0);
+    for (uint64_t size = 601; size < 612; size++)
+        CHECK(found_in_part(0, size, 600, 2048) == 10 + XH_EXTERNAL_UNTOLD);
+    CHECK(found_in_part(0, 600, 600, 2048) == 10);
+    struct xh_external e = {.size = 2 * sizeof bytes, .look = look};
+    memset(bytes, 0, sizeof bytes);
+    CHECK(xh_external_is_part(&e) == XH_EXTERNAL_UNTOLD); /* what may be a superblock cannot be read */
+}
+
 int main(void)
 {
     CHECK(found(8, 8, 2048, 0, 1));
@@ -112,5 +143,6 @@ int main(void)
     CHECK(found(8, 8, 1u << 20, 0, 0)); /* an image brings a heap from behind the end */
     CHECK(!found(8, 8, UINT64_MAX, 0, 0));
     check_old();
+    check_parts();
     return 0;
 }
