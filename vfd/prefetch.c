@@ -21,6 +21,9 @@
 /* Most chunks in a selection's bounding box that are checked one by one before the index is read. If there are more,
  * the selection is checked for each chunk in the index instead. */
 #define WANTED_MAX 65536u
+/* Most chunks that an index is gone through for. The nodes of a hostile one lead to each other, so that it has 64^n:
+ * HDF5 itself goes through all only if it is asked for all. 16 million take some seconds. */
+#define LISTED_MAX (1u << 24)
 
 herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const size_t sizes[])
 {
@@ -62,8 +65,9 @@ struct set {
     uint64_t left;    /* chunks still to be found; at 0 the walk through the index ends */
     struct xh_chunk_list found;
     int stopped; /* 1: before the index's end */
+    unsigned listed; /* chunks that it was shown */
     struct xh_chunkmap *map; /* what is listed is noted here; NULL: it is not */
-    size_t missed; /* rows of chunks that are not there */
+    size_t missed; /* rows of chunks that are not there, or behind their end */
 };
 
 static uint64_t key_of(const struct set *s, const hsize_t *at)
@@ -208,6 +212,9 @@ static int on_chunk(const hsize_t *at, unsigned mask, haddr_t addr, hsize_t size
 {
     struct set *s = arg;
     const struct xh_chunk c = {key_of(s, at), addr, size};
+    s->stopped = ++s->listed == LISTED_MAX;
+    if (s->stopped)
+        return H5_ITER_STOP;
     if (addr == HADDR_UNDEF || size == 0)
         return H5_ITER_CONT;
     xh_chunkmap_add(s->map, &c);
@@ -266,7 +273,9 @@ static int add_part(struct set *s, const struct xh_chunk *c)
         for (d = 0; d < s->rank; d++)
             inside = inside * s->chunk[d] + at[d];
         inside *= s->element_bytes;
-        if (inside < c->size && add_bytes(s, c->addr + inside, run))
+        if (inside >= c->size) /* and so do all rows that follow */
+            return 0;
+        if (add_bytes(s, c->addr + inside, run))
             return -1;
         for (d = rows - 1; d >= 0 && at[d]++ == last[d]; d--) /* go to the next row */
             at[d] = first[d];
@@ -300,10 +309,11 @@ static int add_elements(struct set *s, uint64_t off, uint64_t len)
             inside = inside * s->chunk[d] + at[d] % s->chunk[d];
         const struct xh_chunk want = {.key = key_of(s, at)};
         const struct xh_chunk *c = bsearch(&want, s->found.at, s->found.n, sizeof want, xh_range_order);
-        if (!c && ++s->missed > XH_HINTS_MAX)
-            return -1;
         uint64_t from = inside * s->element_bytes;
-        if (c && from < c->size && add_bytes(s, c->addr + from, step * s->element_bytes))
+        int is_there = c && from < c->size;
+        if (!is_there && ++s->missed > XH_HINTS_MAX)
+            return -1;
+        if (is_there && add_bytes(s, c->addr + from, step * s->element_bytes))
             return -1;
         off += step;
         len -= step;

@@ -8,6 +8,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
@@ -48,6 +49,9 @@ with h5py.File(sys.argv[1] + '/old.h5', 'w', libver='earliest') as f:
         f['many/%03d' % i] = np.arange(2500, dtype='i4') + 1000 * i
         f['pad/%03d' % i] = np.zeros(100000, 'i1')
     f.create_dataset('big', data=values(4096, 2048), chunks=(2048, 2048))
+    s = f.create_dataset('short', (2**36, 4), 'i1', chunks=(2**29, 4))
+    for i in range(128):
+        s.id.write_direct_chunk((i * 2**29, 0), bytes(64))
     fill(f, (None, 1024))
 for name, libver, most in (('many', 'earliest', (20000, 1024)), ('many-tree', 'latest', (None, None))):
     with h5py.File(sys.argv[1] + '/' + name + '.h5', 'w', libver=libver) as f: # space for chunks, and no data
@@ -65,6 +69,41 @@ for name, grown, block in (('new', (None, 1024), 0), ('tree', (None, None), 0), 
         for i, turns in enumerate(('turns', 'other')):
             f.create_dataset(turns, data=np.repeat(np.arange(i, 300 + i), 3000).reshape(300, 3000), chunks=(1, 3000))
         fill(f, grown)
+"""
+
+# A version 1 B-tree of nine levels: each node of one leads 57 times to the same node of the next.
+MAKE_TANGLED = """
+import sys, struct, h5py
+path, levels, head, each = sys.argv[1] + '/tangled.h5', 8, 24, 32
+with h5py.File(path, 'w', libver='earliest') as f:
+    d = f.create_dataset('d', (10000,), 'i1', chunks=(1,), maxshape=(None,))
+    for i in range(200):
+        d[3 * i] = 1
+data = bytearray(open(path, 'rb').read())
+places = [i for i in range(len(data)) if data[i:i + 5] == b'TREE\\1']
+root, leaf = (next(p for p in places if data[p + 5] == level) for level in (1, 0))
+node, to = data[leaf:leaf + head + 24 + 64 * each], leaf
+def lead(at, level, to):
+    data[at + 5] = level
+    for i in range(struct.unpack_from('<H', data, at + 6)[0]):
+        struct.pack_into('<Q', data, at + head + i * each + 24, to)
+for level in range(1, levels):
+    at = len(data)
+    data += node
+    lead(at, level, to)
+    to = at
+lead(root, levels, to)
+struct.pack_into('<Q', data, 40, len(data))
+open(path, 'wb').write(data)
+"""
+READ_TANGLED = """
+import sys, time, xhdf5
+with xhdf5.open(sys.argv[1], ca_bundle=sys.argv[2]) as f:
+    d = f["d"]
+    was = d[0:5].tolist()
+    began = time.monotonic()
+    xhdf5.prefetch(d, slice(9990, 9995))
+    assert time.monotonic() - began < 50 and d[0:5].tolist() == was
 """
 
 # h5py's own libhdf5, which is another than the one that test_hints is linked with.
@@ -234,6 +273,12 @@ def check_rest(tap, c, root):
             c.remote("layouts", name)
             c.remote("layouts", name, readahead_bytes=0)
             c.remote("layouts", name, readahead_bytes="100k")
+    with tap.claim(f"rows that lie behind their chunk's end, as the index has it, take no time, {kind}"):
+        began = time.monotonic()
+        c.remote("short_chunks", "old")
+        assert time.monotonic() - began < 20
+    with tap.claim(f"an index whose nodes lead to each other is not gone through for ever, {kind}"):
+        in_python(READ_TANGLED, "tangled")
     with tap.claim(f"nonsense is an error that says so, or has no effect, {kind}"):
         c.remote("nonsense")
     with tap.claim(f"a file may be closed with hints on their way, {kind}"):
@@ -262,8 +307,9 @@ def main():
     tap = harness.Tap()
     with tempfile.TemporaryDirectory(prefix="xh-hints-", dir="/var/tmp") as root:
         os.chmod(root, 0o755)
-        status, out, err = harness.run([harness.DATA_PYTHON, "-c", MAKE_DATA, root], harness.clean_env())
-        assert status == 0, out + err
+        for make in MAKE_DATA, MAKE_TANGLED:
+            status, out, err = harness.run([harness.DATA_PYTHON, "-c", make, root], harness.clean_env())
+            assert status == 0, out + err
         with harness.Server(kind, root) as server:
             c = Cases(build, server)
             check_counts(tap, c)

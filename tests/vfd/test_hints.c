@@ -200,6 +200,20 @@ static void big_chunks(hid_t f)
     CHECK(H5Sclose(space) >= 0 && H5Dclose(d) >= 0);
 }
 
+/* Chunks of 2 GiB, of which the index says that each has 64 bytes: a column, and every second row. */
+static void short_chunks(hid_t f)
+{
+    hid_t space, d = open_set(f, "short", &space);
+    hsize_t n[2], at[2] = {0}, one[2] = {1, 1}, two[2] = {2, 1};
+    CHECK(H5Sget_simple_extent_dims(space, n, NULL) == 2);
+    hsize_t column[2] = {n[0], 1}, half[2] = {n[0] / 2, n[1]};
+    CHECK(H5Sselect_hyperslab(space, H5S_SELECT_SET, at, one, column, NULL) >= 0);
+    CHECK(H5Dxhdf5_prefetch(d, space) >= 0);
+    CHECK(H5Sselect_hyperslab(space, H5S_SELECT_SET, at, two, half, NULL) >= 0);
+    CHECK(H5Dxhdf5_prefetch(d, space) >= 0);
+    CHECK(H5Sclose(space) >= 0 && H5Dclose(d) >= 0);
+}
+
 /* Every set of the file in every way, whole, in part and not at all: the right bytes, or nothing, and no error. */
 static void all_layouts(hid_t f)
 {
@@ -364,7 +378,7 @@ static const struct {
     {"known", known},           {"selection", selection},       {"points", points},         {"multi", multi},
     {"gz_told", gz_told},       {"gz_untold", gz_untold},       {"grown_told", grown_told},
     {"some_chunks", chunk_points},
-    {"big_chunks", big_chunks}, {"layouts", all_layouts},       {"nonsense", nonsense},
+    {"big_chunks", big_chunks}, {"short_chunks", short_chunks}, {"layouts", all_layouts},    {"nonsense", nonsense},
     {"large_index", large_index}, {"large_index_untold", large_index_untold},
     {"rows_thrice", rows_thrice}, {"rows_thrice_once", rows_thrice_once}, {"rows_thrice_each", rows_thrice_each},
     {"gz_thrice", gz_thrice},   {"gz_thrice_once", gz_thrice_once}, {"gz_thrice_each", gz_thrice_each},
