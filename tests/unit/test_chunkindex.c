@@ -412,6 +412,44 @@ Test(chunkindex, unfiltered_chunks_are_foreseen_with_the_size_of_the_first_read,
     each_layout(0);
 }
 
+/* ---- parts of chunks ---------------------------------------------------------------------------------- */
+
+#define PART 4096
+
+/* Reads |n| parts of each chunk, one behind the other, and returns the bytes that are foretold for them. */
+static uint64_t foretold_for_parts(const struct replay *r, struct xh_chunkindex *ci, unsigned n)
+{
+    struct xh_range out[64];
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < r->truth.n; k++)
+        for (unsigned i = 0; i < n; i++) {
+            cr_assert(xh_chunkindex_raw(ci, (struct xh_range){r->truth.c[k].addr + i * PART, PART}));
+            for (size_t found = xh_chunkindex_next(ci, 128 * MIB, out, 64); found > 0; found--)
+                bytes += out[found - 1].len;
+        }
+    return bytes;
+}
+
+/* 40 chunks of 256 KiB, of which HDF5 would read parts if its chunk cache were smaller. The index has their sizes. */
+Test(chunkindex, where_a_row_of_each_chunk_is_read_no_whole_chunks_are_foretold, .timeout = 60)
+{
+    static const struct layout l = {.name = "large", .rank = 1, .dims = {40 * 65536}, .max = {U}, .chunk = {65536}};
+    const unsigned all = 65536 * sizeof(int) / PART;
+    struct replay r;
+    record(&r, &l, 0, 0);
+    for (unsigned parts = 1; parts <= all; parts *= all) {
+        struct xh_chunkindex *ci = xh_chunkindex_new(r.size);
+        for (size_t i = 0; i < r.nreads; i++)
+            if (!r.reads[i].raw)
+                see(ci, &r, r.reads[i].off, r.reads[i].len);
+        uint64_t bytes = foretold_for_parts(&r, ci, parts), whole = r.truth.n * all * PART;
+        cr_assert(parts == 1 ? bytes < whole / 4 : bytes > whole / 4 * 3, "%u parts: %llu", parts,
+                  (unsigned long long)bytes);
+        xh_chunkindex_free(ci);
+    }
+    replay_free(&r);
+}
+
 /* ---- stretches -------------------------------------------------------------------------------------- */
 
 #define LEAST (128u << 10)

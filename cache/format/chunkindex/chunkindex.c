@@ -24,6 +24,10 @@
 #define AHEAD_CHUNKS 8192
 /* Most chunks that may be passed by for each that is read, however fast the link: what comes in vain is somebody's. */
 #define PASSES_MOST 4
+/* Where so many chunks were read in part, one after another, the next ones are too. HDF5 reads parts of chunks without
+ * a filter that are larger than its chunk cache, as a row of each: all of them may be a thousand times as much. */
+#define PARTS_SURE 2
+#define PARTS_DOUBT 16 /* so many more it takes where the reader came back for another part */
 /* A stretch may have this much between its chunks, and a sixteenth of its length. */
 #define GAPS_BYTES (64u << 10)
 #define GAPS_SHARE 16
@@ -166,6 +170,27 @@ void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p,
 
 /* ---- raw reads --------------------------------------------------------------------------------- */
 
+/* Notes how much was read of the last chunk, where the reader is at |to| now. */
+static void leave(struct xh_chunkindex *ci, const struct xh_chunk *to)
+{
+    const struct xh_chunk *at = ci->map.at;
+    struct xh_index *ix = to->seg->ix;
+    if (!at || at == to || at->seg->ix != ix || !at->size)
+        return;
+    int is_part = ci->hi - ci->lo < at->size / 2;
+    ix->parts = !is_part ? 0 : ix->parts + (ix->parts < PARTS_SURE);
+    ix->left[ix->nleft++ % XH_CHUNKS_LEFT] = at->addr;
+    for (unsigned i = 0; i < XH_CHUNKS_LEFT && i < ix->nleft; i++)
+        if (ix->left[i] == to->addr)
+            ix->parts = -PARTS_DOUBT;
+}
+
+/* How much is read of a chunk in one go; 0: it is not stored, or HDF5 reads parts. */
+static uint64_t likely_size(const struct xh_chunk *c)
+{
+    return c->seg->ix->parts < PARTS_SURE ? c->size : 0;
+}
+
 static enum xh_order_event note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r)
 {
     struct xh_index *ix = c->seg->ix;
@@ -173,8 +198,9 @@ static enum xh_order_event note(struct xh_chunkindex *ci, struct xh_chunk *c, st
     ix->walked = NULL; /* xh_chunkindex_wanted sees to the nodes of a reader */
     ci->walk = ci->walk == ix ? NULL : ci->walk;
     uint64_t lo = r.off - c->addr;
+    leave(ci, c);
     int proposed = ix->order.ahead > 0, proven = ix->order.streak >= XH_ORDER_SURE;
-    uint64_t len = c->size ? c->size : r.len;
+    uint64_t len = likely_size(c) ? c->size : r.len;
     ix->order.passes = (unsigned)xh_min64(ci->flight_bytes / (len ? len : 1), PASSES_MOST);
     enum xh_order_event event = xh_order_read(&ix->order, rank, xh_index_look, ix);
     ci->asked += r.len;
@@ -261,11 +287,12 @@ int xh_chunkindex_strayed(struct xh_chunkindex *ci)
     return strayed;
 }
 
-/* Returns what will be read of |c|: all of it, or, if its size is not stored, the same part as of the last chunk. */
+/* Returns what will be read of |c|: all of it, or, if its size is not stored, or parts are read, the same part as of
+ * the last chunk. */
 static struct xh_range part_of(const struct xh_chunkindex *ci, const struct xh_chunk *c)
 {
-    struct xh_range r = {c->addr, c->size};
-    if (c->size == 0) {
+    struct xh_range r = {c->addr, likely_size(c)};
+    if (r.len == 0) {
         r.len = ci->hi - ci->lo;
         if (ci->lo >= ci->map.size - c->addr)
             return (struct xh_range){0, 0};

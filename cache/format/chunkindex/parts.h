@@ -21,6 +21,7 @@
 #define XH_NODE_MAX (1u << 22) /* longest node that is accepted */
 #define XH_SEGS_MAX 32768u     /* segments of one index */
 #define XH_RANK_MAX (1ll << 60)
+#define XH_CHUNKS_LEFT 16u /* that are remembered: of as many threads each reads a chunk of its own, piece by piece */
 
 enum xh_node_kind {
     XH_NODE_NONE, /* known chunks or holes that were part of another node */
@@ -83,6 +84,11 @@ struct xh_index {
     uint64_t ahead_bytes;  /* proposed and not read yet */
     uint64_t risk_bytes;   /* the last of these: behind a step of the order that has not come true yet */
     uint64_t run_bytes;    /* read since the last miss */
+    /* So many chunks one after another were left of which less than half was read; below 0 for a while where the reader
+     * came back to one of those that it |left| last. */
+    int parts;
+    uint64_t left[XH_CHUNKS_LEFT]; /* their addresses, in a ring */
+    unsigned nleft;
     uint64_t whole_bytes;  /* of reads of a whole chunk */
     uint64_t each_bytes;   /* the length of all of these; UINT64_MAX: of several lengths */
     /* read since the last miss, and in earlier streaks that ended with a turn, less what was wrong then */
