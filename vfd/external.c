@@ -331,12 +331,17 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes,
 {
     struct header h = {.e = e};
     const uint8_t *p = bytes;
-    uint64_t messages;
+    uint64_t messages = 0;
     size_t head = read_head(&h, p, len, &messages);
     e->name[0] = '\0';
     e->why = NULL;
-    if (head == 0 || len > e->size || at > e->size - len)
+    if (len > e->size || at > e->size - len)
         return 0;
+    if (head == 0 || (head == OLD_HEAD && is_row(p, len, len))) {
+        int found = find(e, &h.f, at, p, len);
+        if (found || head == 0)
+            return found;
+    }
     int rc = add_piece(&h, at + head, messages);
     for (size_t i = 0; rc == 0 && i < h.n; i++) {
         struct piece piece = h.pieces[i]; /* a copy: h.pieces may move */

@@ -27,7 +27,8 @@ struct xh_external {
 
 /* Looks for a message that names external files in the object header at |at|; |p| are its first |len| bytes, which HDF5
  * has read. Continuations are read too, as HDF5 does next. Bytes that begin no object header, or one that HDF5 refuses,
- * are a later part of a header; they were checked together with its beginning.
+ * are a later part of a header, and nothing else. They were read when its beginning was, and are looked at once more:
+ * where nothing can be kept, a server may have answered otherwise then.
  * Returns 1 when there is such a message, else 0; XH_EXTERNAL_UNTOLD when that cannot be told. Blocks as |look|
  * does. */
 int xh_external_in_header(struct xh_external *e, uint64_t at, const void *p, size_t len);

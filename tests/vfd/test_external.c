@@ -98,6 +98,33 @@ static void check_old(void)
     CHECK(found_old(sizeof bytes) == XH_EXTERNAL_UNTOLD);
 }
 
+/* Later parts of headers that have a list, though none was there when their beginning was read. */
+static void check_later(void)
+{
+    static const unsigned char super[] = "\x89HDF\r\n\x1a\n\x02\x08\x08";
+    struct xh_external e = {.size = sizeof bytes, .look = look, .sure = 1};
+    for (unsigned old = 0; old < 3; old++) {
+        unsigned char *part = bytes + 512;
+        memset(bytes, 0, sizeof bytes);
+        memcpy(bytes, super, sizeof super);
+        bytes[13] = bytes[14] = 8;
+        bytes[8] = old ? 0 : 2;
+        memcpy(bytes + 2048, "HEAP", 4);
+        if (old == 0) {
+            memcpy(part, "OCHK", 4);
+            put_list(part + 4, 2048);
+        } else { /* the second one begins as a header does, with a dataspace */
+            part[0] = old == 2;
+            part[2] = 8;
+            part[16] = 7;
+            part[18] = 40;
+            part[24] = part[28] = part[30] = 1;
+            part[33] = 2048 >> 8;
+        }
+        CHECK(xh_external_in_header(&e, 512, part, 64) == 1);
+    }
+}
+
 /* Returns what is found of a list at |at| in a file of |size| bytes that is a part of another driver's: |end| is where
  * its superblock says that it ends, 0: it has none. */
 static int found_in_part(uint64_t end, uint64_t size, uint64_t at, uint64_t heap)
@@ -144,5 +171,6 @@ int main(void)
     CHECK(!found(8, 8, UINT64_MAX, 0, 0));
     check_old();
     check_parts();
+    check_later();
     return 0;
 }
