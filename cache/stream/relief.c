@@ -33,6 +33,7 @@ static void relieve(struct xh_file *f, struct xh_prefetch *slow, size_t cut, siz
     l->behind = 1;
     l->then = slow->then;
     l->course.loads = slow->course.loads;
+    l->course.last = slow->course.last;
     l->t.patient = patient;
     struct xh_transfer *t = &l->t;
     s->stream[xh_stage_loads(s)] = l;

@@ -88,6 +88,7 @@ struct xh_segment {
 struct xh_course {
     struct xh_pace pace;
     uint64_t begun_ns; /* when its first byte came; 0: it has not */
+    int stood;         /* it stood still */
     int last;          /* its connection may be the last one */
     unsigned loads;    /* so many its stream has at a time */
 };

@@ -24,7 +24,7 @@
  * many turns at most, and the fewer, the fewer connections it has, as these bring less. What would be two of them is
  * one. */
 #define SHORT_ROUNDS 8
-/* So much of a stream is dealt before the speed of its connections is known. Half and twice as much: decisions.md. */
+/* So much of a stream is dealt before the speed of its connections is known. Twice as much: docs/decisions.md. */
 #define FIRST_BYTES (256u << 20)
 /* A run of which the disk has so much is looked at again when that is read. */
 #define HERE_BYTES (64u << 20)
@@ -83,6 +83,7 @@ static int full(struct xh_transfer *t)
     int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
     int over = l->cut && l->pos >= l->cut; /* what comes until it is over is for nobody */
     l->behind &= !is;
+    l->course.stood |= is;
     xh_pace_look(&l->course.pace, now, is);
     pthread_mutex_unlock(&s->lock);
     if (looks && xh_shadow_shared(l->f->shadow)) { /* what comes from now on comes for them, too */
@@ -340,6 +341,30 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
     return seen;
 }
 
+static void reckon_rate(struct xh_stage *s)
+{
+    if (xh_pace_look(&s->pace, xh_now_ns(), 0))
+        s->rate = xh_max64(s->pace.rate, s->rate / 4 * 3);
+}
+
+/* How far a stream runs ahead: half of its file's share of the room, or twice what a fast link holds, if that is more.
+ * Any of its connections may stand still for a lost packet, for 200 ms and more, and the reader behind it; the others go
+ * on meanwhile. Where other files follow, the room is theirs. On a slow link, what it brings in some seconds: what comes
+ * before its time, on connections that are faster than others, comes instead of what the reader waits for. What streams
+ * bring lately tells that, which is more as soon as the window was too short for the link: it holds seconds, and a round
+ * trip is less. */
+static uint64_t stream_window(struct xh_file *f)
+{
+    struct xh_origin_info info;
+    xh_replicas_get_info(f->origin, &info);
+    reckon_rate(f->stage);
+    uint64_t rate = known_rate(f->stage, &info), soon = SOON_S * rate;
+    uint64_t holds = 2 * fast_link_holds(&info), half = xh_room_share(f->opt.readahead_bytes) / 2;
+    uint64_t most = holds > half || xh_followed_by(f) ? holds : half;
+    soon = soon > XH_STREAM_LEAST_BYTES ? soon : XH_STREAM_LEAST_BYTES;
+    return rate && soon < most ? soon : most;
+}
+
 /* |n| rounded up to a multiple of |m|. */
 static uint64_t up(uint64_t n, uint64_t m)
 {
@@ -361,23 +386,25 @@ static int leaves_out(const struct xh_stage *s)
     return bytes >= XH_STREAM_LEAST_BYTES;
 }
 
-/* All that is left of a stream, of which a load has come, is dealt to |n| connections at once. */
-static void deal_rest(struct xh_file *f, const struct xh_origin_info *info, size_t n)
+/* All that is left of a stream, of which a load has come as |course| says, is dealt to all connections at once. */
+static void deal_rest(struct xh_file *f, const struct xh_course *course, const struct xh_origin_info *info)
 {
     struct xh_stage *s = f->stage;
     struct xh_transfer *ts[XH_STREAM_LOADS_MAX];
     struct xh_range_list want = {0};
-    struct dealing d = {.nloads = n, .warm = n, .rounds = rounds_of(info), .most = ROUNDS_MOST, .bytes = UINT64_MAX};
+    struct dealing d = {.nloads = course->loads, .warm = course->loads, .rounds = rounds_of(info),
+                        .most = ROUNDS_MOST, .last = course->last, .bytes = UINT64_MAX};
     uint64_t len = 0, next = s->stream_end;
     size_t made = 0;
-    if (xh_segment_missing(f, (struct xh_range){s->dealt, s->stream_end - s->dealt}, 1, &want)) {
+    int known = xh_segment_missing(f, (struct xh_range){s->dealt, s->stream_end - s->dealt}, 1, &want);
+    if (known) {
         struct xh_range r = first_stretch(s, f->opt.gap_bytes, &want, s->stream_end, &next);
         made = add_stream(f, &d, r, ts, &len);
         next = len < r.len ? r.off + len : next;
     }
     free(want.at);
     s->dealt = next;
-    s->lost |= made == 0 && want.n > 0;
+    s->lost |= !known || (made == 0 && want.n > 0);
     xh_prefetch_hand_over(f, ts, made);
 }
 
@@ -401,6 +428,7 @@ static int deal_one(struct xh_file *f, const struct xh_course *course, const str
     if (!l)
         return n > 0;
     l->then = next_part;
+    l->first = l->pos; /* the reader has enough before him */
     l->t.patient = 1;
     l->t.last = l->course.last = course->last;
     l->course.loads = course->loads;
@@ -416,19 +444,23 @@ static void next_part(struct xh_file *f, const struct xh_course *course)
 {
     struct xh_stage *s = f->stage;
     struct xh_origin_info info;
-    uint64_t now = xh_now_ns(), read = s->here + s->here_span, stripe = ROUND_BYTES / course->loads;
+    uint64_t now = xh_now_ns(), stripe = ROUND_BYTES / course->loads;
     if (s->dealt < s->stream_end && xh_stage_loads(s) >= course->loads)
         return;
-    if (read > s->dealt && read < s->stream_end) { /* a read brings what it lacks */
+    if (xh_replicas_are_several(f->origin)) /* parts come from all sites */
+        xh_stream_deal_no_more(s);
+    if (s->read_end > s->dealt && s->read_end < s->stream_end) { /* a read brings what it lacks */
         s->lost = 1;
-        s->dealt = read;
+        s->dealt = xh_segment_whole(f, (struct xh_range){s->read_end, 1}).off;
     }
     xh_replicas_get_info(f->origin, &info);
-    struct xh_part p = {.room = xh_room_share(f->opt.readahead_bytes), .connections = course->loads,
+    uint64_t share = xh_room_share(f->opt.readahead_bytes), window = stream_window(f);
+    struct xh_part p = {.room = xh_min64(share, window), .connections = course->loads,
                         .all_rate = a_second(s->pace.bytes - s->begun_bytes, now - s->begun_ns),
-                        .rate = a_second(course->pace.bytes, now - course->begun_ns),
+                        .rate = course->stood ? 0 : a_second(course->pace.bytes, now - course->begun_ns),
                         .rtt_ns = (double)info.rtt_ns};
-    s->whole |= leaves_out(s);
+    /* On a slow link the stream runs ahead by some seconds, not by the room: parts would stand where that ends. */
+    s->whole |= window < share / 2 || leaves_out(s);
     while (s->dealt < s->stream_end) {
         p.rest = s->stream_end - s->dealt;
         uint64_t len = s->whole ? 0 : xh_min64(up(xh_policy_part(&p), stripe), p.rest);
@@ -438,34 +470,10 @@ static void next_part(struct xh_file *f, const struct xh_course *course)
         if (len && !deal_one(f, course, &info, len))
             continue;
         if (len == 0)
-            deal_rest(f, &info, course->loads);
+            deal_rest(f, course, &info);
         return;
     }
     xh_relief_last(f, course);
-}
-
-static void reckon_rate(struct xh_stage *s)
-{
-    if (xh_pace_look(&s->pace, xh_now_ns(), 0))
-        s->rate = xh_max64(s->pace.rate, s->rate / 4 * 3);
-}
-
-/* How far a stream runs ahead: half of its file's share of the room, or twice what a fast link holds, if that is more.
- * Any of its connections may stand still for a lost packet, for 200 ms and more, and the reader behind it; the others go
- * on meanwhile. Where other files follow, the room is theirs. On a slow link, what it brings in some seconds: what comes
- * before its time, on connections that are faster than others, comes instead of what the reader waits for. What streams
- * bring lately tells that, which is more as soon as the window was too short for the link: it holds seconds, and a round
- * trip is less. */
-static uint64_t stream_window(struct xh_file *f)
-{
-    struct xh_origin_info info;
-    xh_replicas_get_info(f->origin, &info);
-    reckon_rate(f->stage);
-    uint64_t rate = known_rate(f->stage, &info), soon = SOON_S * rate;
-    uint64_t holds = 2 * fast_link_holds(&info), half = xh_room_share(f->opt.readahead_bytes) / 2;
-    uint64_t most = holds > half || xh_followed_by(f) ? holds : half;
-    soon = soon > XH_STREAM_LEAST_BYTES ? soon : XH_STREAM_LEAST_BYTES;
-    return rate && soon < most ? soon : most;
 }
 
 void xh_stage_tell(struct xh_file *f, uint64_t rate)
