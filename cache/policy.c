@@ -38,7 +38,8 @@
  * room together made each other's pages go: 1,200 reads of 100 bytes, in three files of 3 MB, brought 234 MB. */
 #define AROUND_TIMES 2
 
-/* Between two parts a connection stands idle for a round trip. */
+/* Between two parts a connection stands idle for a round trip. With five, links that are not full lose a tenth
+ * (docs/decisions.md). */
 #define PART_TRIPS 8u
 
 /* What a link of 1 Gbit/s carries, and what it does in an eighth of a round trip, by that. */

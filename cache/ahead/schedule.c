@@ -13,8 +13,8 @@
 #include "pages/limits.h"
 #include "source/compressed.h"
 #include "source/unverified_head.h"
-#include "stream/stage.h"
 #include "stream/ending.h"
+#include "stream/stage.h"
 #include "stream/stream.h"
 #include "watch/trace.h"
 

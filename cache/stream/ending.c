@@ -136,4 +136,3 @@ void xh_stage_begins(struct xh_file *f, uint64_t off)
         xh_stream_leave(s, s->stream[i]);
     pthread_mutex_unlock(&s->lock);
 }
-

@@ -102,12 +102,13 @@ uint64_t xh_stage_until(struct xh_file *f, uint64_t off)
 {
     struct xh_stage *s = f->stage;
     pthread_mutex_lock(&s->lock);
-    for (uint64_t from = off - 1; from != off;) {
+    uint64_t from;
+    do {
         from = off;
         for (size_t i = xh_segment_at(s, off); i < s->n && s->at[i]->off <= off; i++)
             off = s->at[i]->end;
         off = xh_stage_will_deal(s, off) ? s->stream_end : off;
-    }
+    } while (off != from);
     pthread_mutex_unlock(&s->lock);
     return off;
 }
