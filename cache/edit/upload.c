@@ -475,7 +475,7 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
         *fresh = a.fresh;
         if (rc == LOST)
             xh_landing_forget(e);
-        vain = rc == LOST && strcmp(was, a.old.validator) == 0 ? vain + 1 : 0;
+        vain = rc == LOST && xh_dav_is_same(was, a.old.validator) ? vain + 1 : 0;
         memcpy(was, a.old.validator, sizeof was);
         if (vain + 1 == UPLOADS_MOST)
             return xh_edit_fail(e, err, XH_E_STATUS,
