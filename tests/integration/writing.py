@@ -105,6 +105,10 @@ class Place:
         """What is kept, by the tool."""
         return json.loads(self.tool("list", "--json"))
 
+    def drop_all(self):
+        for left in self.left():
+            self.tool("drop", left["id"])
+
     def beside(self, name):
         """What lies beside a file at the server."""
         return sorted(p.name[len(name):] for p in self.root.iterdir() if p.name.startswith(name) and p.name != name)
@@ -987,6 +991,7 @@ def main():
     with contextlib.ExitStack() as stack:
         try:
             p = Place(kind, stack)
+            tap.tidy = p.drop_all
         except harness.serve().Impossible as why:
             tap.skip(kind, why)
             return tap.done()

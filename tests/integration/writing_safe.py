@@ -1088,7 +1088,7 @@ def check_stranded(tap, p):
         assert -9 in ends and set(ends) <= {-9, 0}, (ends, asked)
         found = [p.run("print(list(h5py.File(url, 'r+')))", f"{p.server.url}/{one}") for one in names]
         assert all(out in ("['a']\n", "['c']\n") for _, out, _ in found), (ends, asked, found)
-        p.tool("drop", *(left["id"] for left in p.left()))
+        p.drop_all()
         for x in p.root.glob("strand-*"):
             shutil.rmtree(x) if x.is_dir() else x.unlink()
 
@@ -1868,6 +1868,7 @@ def main():
     tap = harness.Tap()
     with contextlib.ExitStack() as stack:
         p = Place(kind, stack)
+        tap.tidy = p.drop_all
         for check in (check_turns, check_filters, check_flush, check_disk, check_endless, check_names, check_blind,
                       check_way, check_cached, check_foreign, check_moment, check_stranded, check_uploads,
                       check_landing, check_odd, check_head, check_again, check_young, check_made, check_made_once,

@@ -242,6 +242,7 @@ class Tap:
 
     def __init__(self):
         self.n = self.bad = 0
+        self.tidy = lambda: None    # called behind a claim that failed: what it left must not fail the next ones
 
     def ok(self, good, claim, why=""):
         self.n += 1
@@ -265,6 +266,7 @@ class Tap:
             yield
         except Exception:  # a failed claim is reported, the next one still runs
             self.ok(False, text, traceback.format_exc())
+            self.tidy()
         else:
             self.ok(True, text)
 
