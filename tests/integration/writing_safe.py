@@ -1743,9 +1743,9 @@ f.close()""", f"{p.gate.url}/{name}", retries=0)
         removed = []
 
         def replaced(n, method, path):
-            if method == "DELETE":
+            if method == "DELETE" and path.endswith("-turn/"):    # the last request of the commit
                 removed.append(n)
-            elif method == "GET" and path.endswith(name) and removed and other.exists():
+            elif method in ("GET", "PROPFIND") and path.endswith(name) and removed and other.exists():
                 other.replace(p.root / name)
         p.gate.arm(replaced)
         status, out, err = p.run(COMMIT + """
