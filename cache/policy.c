@@ -173,12 +173,12 @@ int xh_policy_passes(uint64_t before, uint64_t connections, uint64_t len, uint64
     return before / connections > len || before > part + xh_min64(room, part);
 }
 
-int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns)
+uint64_t xh_policy_keeps(uint64_t bytes, uint64_t rate, double rtt_ns)
 {
     unsigned trips = XH_LINK_OPENING_TRIPS;
     for (uint64_t came = 0, flight = (uint64_t)XH_LINK_FIRST_BYTES; came < bytes; came += flight, flight *= 2)
         trips++;
-    return rate > 0 && (double)bytes / (double)rate * 1e9 > 2 * trips * rtt_ns;
+    return (uint64_t)((double)rate * trips * rtt_ns / 1e9);
 }
 
 uint64_t xh_policy_gives(const struct xh_giving *g)
@@ -191,7 +191,7 @@ uint64_t xh_policy_gives(const struct xh_giving *g)
 uint64_t xh_policy_part(const struct xh_part *p)
 {
     double room = (double)p->room, mean = (double)p->all_rate / p->connections;
-    if (room < PART_TRIPS * (double)p->all_rate * p->rtt_ns / 1e9)
+    if (room < PART_TRIPS * (double)xh_max64(p->now_rate, p->all_rate) * p->rtt_ns / 1e9)
         return 0;
     double slower = p->rate && (double)p->rate < mean ? (double)p->rate / mean : 1;
     double least = PART_TRIPS * mean * p->rtt_ns / 1e9, share = (double)p->rest / p->connections;

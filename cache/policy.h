@@ -133,9 +133,9 @@ int xh_policy_leaves(uint64_t step, uint64_t len, uint64_t ahead);
  * of |readahead_bytes| of which |room| is left: what a reader waits for comes whether there is room or not. */
 int xh_policy_passes(uint64_t before, uint64_t connections, uint64_t len, uint64_t readahead_bytes, uint64_t room);
 
-/* Returns 1 when |bytes|, which come at |rate| bytes per second (0: not known), come in half of the time by a new
- * connection at |rtt_ns|: it is opened, asked, and in slow start, in which it may well lose packets and be as slow. */
-int xh_policy_is_relieved(uint64_t bytes, uint64_t rate, double rtt_ns);
+/* Returns how much a load that brings |rate| bytes per second brings while a new connection at |rtt_ns| brings |bytes|:
+ * it is opened, asked, and in slow start. */
+uint64_t xh_policy_keeps(uint64_t bytes, uint64_t rate, double rtt_ns);
 
 /* A load that may give some of what it lacks to a connection that is done. */
 struct xh_giving {
@@ -157,6 +157,7 @@ struct xh_part {
     uint64_t all_rate;    /* bytes that came a second over all of them; 0: unknown */
     uint64_t rate;        /* of these, over this one; 0: its part stood still, so it is fast enough */
     double rtt_ns;
+    uint64_t now_rate;    /* bytes that come a second by now; more than |all_rate| where connections were young */
 };
 
 /* Returns how many bytes its next part has: an equal one of the room, so that no connection waits for another one; less

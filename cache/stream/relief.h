@@ -11,8 +11,9 @@ struct xh_file;
 struct xh_course;
 
 /* The reader waits for what lies before |end|. Where all loads but one have brought what he may have, and stand still,
- * that one keeps half of what it lacks of that. The rest, and all behind, comes by a connection of its own: the one
- * that is left for what cannot wait, until the slow one is over. */
+ * that one keeps what it brings while a new connection brings the next parcel. The rest, and all behind, comes by that
+ * connection: the one that is left for what cannot wait, until the slow one is over. To be called now and then while
+ * he waits. */
 void xh_relief_straggler(struct xh_file *f, uint64_t end);
 
 /* All of a load has come, as |course| says. At a stream's end its connection would idle until the slowest load is over:

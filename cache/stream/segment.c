@@ -282,6 +282,10 @@ static void note_course(struct xh_stage *s, struct xh_prefetch *l, size_t len)
     if (!s->begun_ns)
         s->begun_ns = l->course.begun_ns;
     s->pace.bytes += len;
+    if (!s->grown_ns && s->pace.bytes - s->begun_bytes >= XH_STREAM_DEALT_BYTES / 2) {
+        s->grown_ns = xh_now_ns();
+        s->grown_bytes = s->pace.bytes;
+    }
     l->course.pace.bytes += len;
 }
 
@@ -416,6 +420,51 @@ void xh_prefetch_cut(struct xh_prefetch *l, const struct xh_segment *p)
         return; /* on_bytes() will see to it */
     l->ended = 1;
     xh_replicas_cancel(l->f->origin, &l->t);
+}
+
+/* |to| stands for |from|, of which nothing has come: it is in the list instead, and whoever waits waits for it. */
+static void take_place(struct xh_stage *s, struct xh_segment *from, struct xh_segment *to)
+{
+    assert(from->got == from->off && !from->copying && from->off == to->off && from->end == to->end);
+    if (from->listed) {
+        s->at[xh_segment_at(s, from->off)] = to;
+        from->listed = 0;
+        to->listed = 1;
+    }
+    to->from = from->from;
+    from->from = from->end;
+    to->taken = from->taken;
+    to->born = from->born;
+    to->due = from->due;
+    to->takers = from->takers;
+    from->takers = NULL;
+    for (struct xh_waiter *k = to->takers; k; k = k->next) {
+        k->load = to->load;
+        from->load->takers--;
+        to->load->takers++;
+    }
+}
+
+struct xh_prefetch *xh_prefetch_divide(struct xh_prefetch *slow, size_t cut, size_t end)
+{
+    struct xh_range_list mine = {0};
+    size_t from = cut;
+    while (from < end && !xh_segment_is_wanted(&slow->parcels[from]))
+        from++;
+    while (end > from && !xh_segment_is_wanted(&slow->parcels[end - 1]))
+        end--;
+    if (from == end || xh_grow(mine.at, mine.room, end - from))
+        return NULL;
+    for (size_t i = from; i < end; i++)
+        mine.at[mine.n++] = (struct xh_range){slow->parcels[i].off, slow->parcels[i].end - slow->parcels[i].off};
+    struct xh_prefetch *l = load_make(slow->f, mine.at, mine.n, slow->turns, slow->t.full);
+    free(mine.at);
+    if (!l)
+        return NULL;
+    for (size_t i = from; i < end; i++)
+        take_place(slow->f->stage, &slow->parcels[i], &l->parcels[i - from]);
+    xh_prefetch_cut(slow, &slow->parcels[cut]);
+    return l;
 }
 
 int xh_prefetch_withdraw(struct xh_stage *s, struct xh_prefetch *l)

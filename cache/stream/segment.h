@@ -10,6 +10,7 @@
  *     copied to it as they arrive, in ascending order, and it leaves its op when all are there. When its load ends
  *     before that, whatever the reason, the op gets back what is missing (xh_op_lose) and fetches that itself. While a
  *     piece is copied, which is done without the lock, none of its parcel's takers leaves, and |got| lies before it.
+ *     While nothing of a parcel has come, another load's may take its place, with its takers.
  *  3. A parcel is in |at| until all of it was taken, its transfer failed, or it was dropped; then
  *     |from| is its end. Blocks below |from| go as soon as nobody copies from the parcel, or to it. A load is
  *     freed when its transfer is submitted and over, none of its parcels is in |at| and nobody copies
@@ -28,6 +29,8 @@
 
 /* A stream brings so much in any case: by then its reader has mostly read what he waited for. */
 #define XH_STREAM_FIRST_BYTES (2u << 20)
+/* So much of a stream is dealt before the speed of its connections is known. Twice as much: docs/decisions.md. */
+#define XH_STREAM_DEALT_BYTES (256u << 20)
 /* A parcel that so many reads passed by is a wrong guess, once its room is wanted. One of a stream lies in the order in
  * which it is read: that only counts from where its reader would have come to it. */
 #define XH_STALE_READS 32
@@ -57,6 +60,7 @@ struct xh_stage {
     uint64_t dealt;          /* so far it is dealt; the rest as its loads end */
     int whole;               /* all of the rest at once */
     uint64_t begun_ns, begun_bytes; /* when its first byte came, 0: it has not; and pace.bytes before that */
+    uint64_t grown_ns, grown_bytes; /* the same of what came behind half of XH_STREAM_DEALT_BYTES: they have grown */
     struct xh_pace pace;     /* of all that streams bring */
     uint64_t rate;           /* bytes a second of theirs; less counts slowly, as they may have stood still */
     uint64_t here, here_bytes; /* the first extent of the last read that the stage was asked for */
@@ -104,7 +108,6 @@ struct xh_prefetch {
     unsigned turns;     /* loads that a stream's parcels are dealt to in turns, 1: it has its own; 0: no stream */
     int in_parts;       /* one of several of a file's, each of which has a part of its own */
     int hurried;        /* a patient one's reader has come: it waits no more, nor when it has to be sent again */
-    int behind;         /* begun to relieve another one, and has not stood still yet */
     int stands; /* it stands still until its reader comes nearer */
     unsigned takers;
     uint64_t pos;       /* where the next byte goes */
@@ -123,6 +126,12 @@ size_t xh_stage_loads(const struct xh_stage *s);
 
 /* Index of the first parcel that ends after |off|. */
 size_t xh_segment_at(const struct xh_stage *s, uint64_t off);
+
+/* 1 when somebody may still want |p|, or waits for it. */
+static inline int xh_segment_is_wanted(const struct xh_segment *p)
+{
+    return p->listed || p->takers;
+}
 
 /* What |p| counts for in s->place.bytes. */
 uint64_t xh_segment_weight(const struct xh_segment *p);
@@ -148,6 +157,11 @@ struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r,
 
 /* |l| ends before its parcel |p|, or where it is to end already. */
 void xh_prefetch_cut(struct xh_prefetch *l, const struct xh_segment *p);
+
+/* The parcels of |slow| in [cut, end), of which nothing has come or is being copied, and whoever waits for them, are a
+ * load's of their own now, which is to be handed over; |slow| ends before them. NULL without memory, or where nobody
+ * wants them any more. */
+struct xh_prefetch *xh_prefetch_divide(struct xh_prefetch *slow, size_t cut, size_t end);
 
 /* Takes back a load of which nothing was asked for yet and nobody waits for. Returns 1 when it was. */
 int xh_prefetch_withdraw(struct xh_stage *s, struct xh_prefetch *l);

@@ -24,8 +24,6 @@
  * many turns at most, and the fewer, the fewer connections it has, as these bring less. What would be two of them is
  * one. */
 #define SHORT_ROUNDS 8
-/* So much of a stream is dealt before the speed of its connections is known. Twice as much: docs/decisions.md. */
-#define FIRST_BYTES (256u << 20)
 /* A run of which the disk has so much is looked at again when that is read. */
 #define HERE_BYTES (64u << 20)
 /* How far ahead a stream of a slow link runs, in seconds of what comes. */
@@ -68,7 +66,7 @@ static void follow(struct xh_prefetch *l)
     go_on(l->f, l);
 }
 
-/* Whether a stream's load is to stand still. Takes the lock. */
+/* Whether a stream's load is to stand still. Takes the lock. Now and then it is looked at what may help the reader. */
 static int full(struct xh_transfer *t)
 {
     struct xh_prefetch *l = t->ctx;
@@ -82,9 +80,10 @@ static int full(struct xh_transfer *t)
     int far = l->pos >= s->reach && l->pos >= l->first;
     int is = l->stands = !l->takers && (far || xh_room_left(&s->place, l->f->opt.readahead_bytes) == 0);
     int over = l->cut && l->pos >= l->cut; /* what comes until it is over is for nobody */
-    l->behind &= !is;
     l->course.stood |= is;
     xh_pace_look(&l->course.pace, now, is);
+    if (looks)
+        xh_relief_straggler(l->f, s->read_end);
     pthread_mutex_unlock(&s->lock);
     if (looks && xh_shadow_shared(l->f->shadow)) { /* what comes from now on comes for them, too */
         xh_stage_end(l->f);
@@ -207,7 +206,7 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     size_t all;
     struct dealing d = {.rounds = rounds_of(info), .most = ROUNDS_MOST};
     d.nloads = loads_now(info, busy, follows, turns, &all);
-    d.bytes = d.nloads > 1 ? FIRST_BYTES : UINT64_MAX;
+    d.bytes = d.nloads > 1 ? XH_STREAM_DEALT_BYTES : UINT64_MAX;
     if (d.nloads < all)
         d.most = SHORT_ROUNDS * d.nloads / all + 1;
     if (follows || info->warm >= d.nloads)
@@ -325,7 +324,7 @@ uint64_t xh_stage_stream(struct xh_file *f, uint64_t off, uint64_t end, unsigned
                 len = r.len;
             }
             if (busy == 0) {
-                s->begun_ns = 0;
+                s->begun_ns = s->grown_ns = 0;
                 s->whole = 0;
                 s->begun_bytes = s->pace.bytes;
             }
@@ -459,6 +458,8 @@ static void next_part(struct xh_file *f, const struct xh_course *course)
                         .all_rate = a_second(s->pace.bytes - s->begun_bytes, now - s->begun_ns),
                         .rate = course->stood ? 0 : a_second(course->pace.bytes, now - course->begun_ns),
                         .rtt_ns = (double)info.rtt_ns};
+    if (s->grown_ns)
+        p.now_rate = a_second(s->pace.bytes - s->grown_bytes, now - s->grown_ns);
     /* On a slow link the stream runs ahead by some seconds, not by the room: parts would stand where that ends. */
     s->whole |= window < share / 2 || leaves_out(s);
     while (s->dealt < s->stream_end) {

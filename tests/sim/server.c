@@ -247,14 +247,15 @@ static void parts(struct sim_reply *r, struct sim_server *s, const struct sim_ob
     int xrootd = s->dialect == SIM_XROOTD;
     const char *boundary = xrootd ? "123456" : "00000000000000000042";
     for (int i = 0; i < n; i++) {
+        const struct span *p = !s->shuffles || i == 0 ? &a[i] : i == 1 ? &a[n - 1] : &a[i - 1];
         if (xrootd) /* the last header's line ends as it does there */
             snprintf(text, sizeof text, "\r\n--%s\r\nContent-type: text/plain; charset=UTF-8\r\nContent-range: bytes %" PRIu64 "-%" PRIu64
-                     "/%" PRIu64 "\r\n\r\n", boundary, a[i].first, a[i].end - 1, total);
+                     "/%" PRIu64 "\r\n\r\n", boundary, p->first, p->end - 1, total);
         else
             snprintf(text, sizeof text, "\r\n--%s\r\nContent-Type: application/octet-stream\r\nContent-Range: bytes %" PRIu64 "-%" PRIu64
-                     "/%" PRIu64 "\r\n\r\n", boundary, a[i].first, a[i].end - 1, total);
+                     "/%" PRIu64 "\r\n\r\n", boundary, p->first, p->end - 1, total);
         add_text(r, text);
-        add_bytes(r, a[i].first, a[i].end - a[i].first);
+        add_bytes(r, p->first, p->end - p->first);
     }
     snprintf(text, sizeof text, "\r\n--%s--\r\n", boundary);
     add_text(r, text);

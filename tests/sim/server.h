@@ -62,6 +62,7 @@ struct sim_object {
 struct sim_server {
     const char *name, *other; /* "http://host:port" both */
     enum sim_dialect dialect;
+    int shuffles; /* the last part of a multipart reply comes behind the first */
     struct sim_link *link;
     uint64_t think_ns;        /* before each reply */
     uint64_t accept_ns;       /* work of a handshake, one after the other */

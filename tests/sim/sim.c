@@ -318,6 +318,7 @@ struct bench {
     enum sim_control control;
     int stock, alone; /* alone: without the plain client */
     int single;       /* one range in a request, as with S3 */
+    int shuffles;     /* a reply's parts come in another order than they were asked for */
     int again;        /* another process reads it then, in the same shadow */
     enum sim_dialect dialect;
     unsigned images, reads, plain, sources, connections; /* connections 0: as by default */
@@ -466,6 +467,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     w->options.engine_threads = 2;
     if (b->connections)
         w->options.connections = b->connections;
+    w->server.shuffles = b->shuffles;
     if (b->single)
         w->options.multirange = 0;
     if (b->readahead_bytes)
@@ -881,6 +883,7 @@ static void usage(void)
            "sim --workload W3 --row N [--threads N] …  so many reads from each place, one behind the other, by\n"
            "    so many threads (4), each from a place of its own; W3-pool: each takes the next\n"
            "sim --workload W1|W2 … [--single]          one range in a request, as with S3\n"
+           "sim --workload W1|W2 … [--shuffled]        a reply's parts come in another order than they were asked for\n"
            "sim --workload W1 … [--least R] [--within S]   less than R of the best plain client, or more than S\n"
            "    seconds, are a failure\n"
            "sim --workload W1 … --most MB    more that comes is a failure\n"
@@ -937,7 +940,7 @@ int main(int argc, char **argv)
         {"beside", 1, NULL, 'b' + 512},
         {"stragglers", 0, NULL, 'G'}, {"losses", 0, NULL, 'D'}, {"growth", 0, NULL, 'g'},
         {"renewals", 0, NULL, 'n' + 256},
-        {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'},
+        {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'}, {"shuffled", 0, NULL, 'U'},
         {"again", 1, NULL, 'a' + 256},
         {"readahead-bytes", 1, NULL, 'b' + 256},
         {"stall", 1, NULL, 'l' + 256}, {"dies", 1, NULL, 'd'}, {"back", 1, NULL, 'b' + 768},
@@ -996,6 +999,7 @@ int main(int argc, char **argv)
         case 'o': b.stock = 1; break;
         case 'a': b.alone = 1; break;
         case '1': b.single = 1; break;
+        case 'U': b.shuffles = 1; break;
         case 'a' + 256: again = strtod(optarg, NULL); break;
         case 't' + 512:
             b.threads = (unsigned)strtoul(optarg, NULL, 10);

@@ -60,6 +60,7 @@ static void make_link(struct sim_link *l)
 
 static void make_faults(struct sim_server *s)
 {
+    s->shuffles = below(8) == 0;
     unsigned kinds = below(5) < 2 ? 0 : 1 + (unsigned)below(3);
     double p = ONE_OF(0.02, 0.1, 0.5);
     s->faults_left = kinds ? (unsigned)ONE_OF(1, 2, 3, 6, 12, 40) : 0;
