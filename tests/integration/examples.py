@@ -99,7 +99,7 @@ def xarray(tap, data):
                 others = {"SERVER": server.url, "CACERT": server.cacert, "DATA": data,
                           "WRITE": f"{server.url}/written"}
                 status, out, err = harness.run([python, harness.TOP / "tests/python/others.py", "xarray_engine"],
-                                               env | others, timeout=120)
+                                               env | others, timeout=280)
                 assert status == 0, out + err
 
 
