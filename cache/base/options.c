@@ -216,6 +216,13 @@ int xh_options_set_number(struct xh_options *o, enum xh_opt_id id, uint64_t valu
     return 0;
 }
 
+/* A URL, or names with commas between them, would be the name of no host, and nothing would tell. */
+static int is_no_host(const struct xh_opt_row *row, const char *value)
+{
+    int names_hosts = row == &xh_opt_rows[XH_OPT_ID_credential_hosts] || row == &xh_opt_rows[XH_OPT_ID_login_hosts];
+    return names_hosts && value[strcspn(value, "/,")];
+}
+
 int xh_options_set(struct xh_options *o, const char *name, const char *value, const char *where,
                    struct xh_err *err)
 {
@@ -230,6 +237,10 @@ int xh_options_set(struct xh_options *o, const char *name, const char *value, co
         size_t len = strlen(value);
         if (len < row->min || len > row->max)
             return out_of_bounds(row, value, where, err);
+        if (is_no_host(row, value))
+            return xh_err_set(err, XH_E_INVAL, 0,
+                              "option %s (%s): got \"%.200s\", want names of hosts, as host.example.org, separated by blanks",
+                              row->name, where, value);
         memcpy(string_of(o, row), value, len + 1);
         return 0;
     }

@@ -148,6 +148,22 @@ Test(options, a_word_is_one_of_the_rows_in_any_case_and_the_first_is_the_default
     cr_expect_str_eq(err.text, "option missing_sources (here): got \"eror\", want fill or error");
 }
 
+Test(options, hosts_are_names_separated_by_blanks, .init = fresh)
+{
+    static const char *const good[] = {"", "a.org", "a.org .b.org; c.org:8443", "[::1]:443"};
+    static const char *const bad[] = {"https://a.org", "a.org,b.org", "a.org/data"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        cr_expect_eq(xh_options_set(&o, "credential_hosts", good[i], "here", &err), 0, "%s", err.text);
+        cr_expect_str_eq(o.credential_hosts, good[i]);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cr_expect_eq(xh_options_set(&o, "credential_hosts", bad[i], "here", &err), XH_E_INVAL, "%s", bad[i]);
+        cr_expect(strstr(err.text, bad[i]) && strstr(err.text, "credential_hosts (here)"), "%s", err.text);
+        cr_expect_str_eq(o.credential_hosts, good[3]);
+        cr_expect_eq(xh_options_set(&o, "login_hosts", bad[i], "here", &err), XH_E_INVAL, "%s", bad[i]);
+    }
+}
+
 Test(options, malformed_strings_are_refused, .init = fresh)
 {
     cr_assert_eq(xh_options_from_string(&o, "connections", "t", &err), XH_E_INVAL);
