@@ -38,10 +38,6 @@
  * room together made each other's pages go: 1,200 reads of 100 bytes, in three files of 3 MB, brought 234 MB. */
 #define AROUND_TIMES 2
 
-/* Between two parts a connection stands idle for a round trip. With five, links that are not full lose a tenth
- * (docs/decisions.md). */
-#define PART_TRIPS 8u
-
 /* What a link of 1 Gbit/s carries, and what it does in an eighth of a round trip, by that. */
 #define USUAL_BYTES_A_MS 125000.0
 #define SPARE_BYTES_A_MS (USUAL_BYTES_A_MS / 8)
@@ -191,10 +187,10 @@ uint64_t xh_policy_gives(const struct xh_giving *g)
 uint64_t xh_policy_part(const struct xh_part *p)
 {
     double room = (double)p->room, mean = (double)p->all_rate / p->connections;
-    if (room < PART_TRIPS * (double)xh_max64(p->now_rate, p->all_rate) * p->rtt_ns / 1e9)
+    if (room < XH_PART_TRIPS * (double)xh_max64(p->now_rate, p->all_rate) * p->rtt_ns / 1e9)
         return 0;
     double slower = p->rate && (double)p->rate < mean ? (double)p->rate / mean : 1;
-    double least = PART_TRIPS * mean * p->rtt_ns / 1e9, share = (double)p->rest / p->connections;
+    double least = XH_PART_TRIPS * mean * p->rtt_ns / 1e9, share = (double)p->rest / p->connections;
     return (uint64_t)(fmin(room / p->connections, fmax(share, least)) * slower);
 }
 

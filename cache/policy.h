@@ -149,6 +149,10 @@ struct xh_giving {
  * than it brings in a round trip: what is under way to it when it ends is lost. */
 uint64_t xh_policy_gives(const struct xh_giving *g);
 
+/* Between two parts a connection stands idle for a round trip: parts of so many hardly notice it. With five, links that
+ * are not full lose a tenth (docs/decisions.md). */
+#define XH_PART_TRIPS 8u
+
 /* A connection of a stream that has brought its part. */
 struct xh_part {
     uint64_t room;        /* bytes that may lie before the reader */

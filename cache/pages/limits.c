@@ -7,6 +7,7 @@
 #include "base/now.h"
 #include "object.h"
 #include "flow.h"
+#include "policy.h"
 #include "watch/trace.h"
 
 /* Ranges that share a request: a connection idles for a round trip between two requests. */
@@ -14,9 +15,6 @@
 /* New connections are limited by slow start: so many of those that are open share a demand, even where fewer would be
  * enough later. */
 #define YOUNG_PARTS 8u
-/* A connection stands idle for a round trip before each part. Parts of so many round trips hardly notice that. Longer
- * parts, which come side by side, would only delay what the reader wants first. */
-#define PART_ROUND_TRIPS 8
 /* Whatever the round trip, a part that the link brings in less than so small a part of a second is too short. */
 #define SOON_IN_A_SECOND 4
 /* Bytes are dealt only where each connection gets so much, and what it brings in so many round trips: it stands idle
@@ -92,7 +90,7 @@ uint64_t xh_limits_flight(const struct xh_file *f)
 
 uint64_t xh_limits_most_part(const struct xh_origin_info *info)
 {
-    uint64_t most = PART_ROUND_TRIPS * info->trip_bytes;
+    uint64_t most = XH_PART_TRIPS * info->trip_bytes; /* longer ones, side by side, delay what the reader wants first */
     uint64_t soon = info->second_bytes ? info->second_bytes / SOON_IN_A_SECOND : GROUP_BYTES;
     if (most == 0)
         return UINT64_MAX;
