@@ -169,6 +169,11 @@ int xh_policy_passes(uint64_t before, uint64_t connections, uint64_t len, uint64
     return before / connections > len || before > part + xh_min64(room, part);
 }
 
+int xh_policy_holds_up(uint64_t rate, uint64_t others)
+{
+    return rate < others / 2;
+}
+
 uint64_t xh_policy_keeps(uint64_t bytes, uint64_t rate, double rtt_ns)
 {
     unsigned trips = XH_LINK_OPENING_TRIPS;

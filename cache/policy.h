@@ -133,6 +133,11 @@ int xh_policy_leaves(uint64_t step, uint64_t len, uint64_t ahead);
  * of |readahead_bytes| of which |room| is left: what a reader waits for comes whether there is room or not. */
 int xh_policy_passes(uint64_t before, uint64_t connections, uint64_t len, uint64_t readahead_bytes, uint64_t room);
 
+/* 1 when a load of |rate| bytes per second is what holds up those that had |others| on average, and stand still: it has
+ * less than half of that. At about their rate it is the full room that holds them up, as of a reader that leaves much
+ * out. */
+int xh_policy_holds_up(uint64_t rate, uint64_t others);
+
 /* Returns how much a load that brings |rate| bytes per second brings while a new connection at |rtt_ns| brings |bytes|:
  * it is opened, asked, and in slow start. */
 uint64_t xh_policy_keeps(uint64_t bytes, uint64_t rate, double rtt_ns);

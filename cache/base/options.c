@@ -239,8 +239,8 @@ int xh_options_set(struct xh_options *o, const char *name, const char *value, co
             return out_of_bounds(row, value, where, err);
         if (is_no_host(row, value))
             return xh_err_set(err, XH_E_INVAL, 0,
-                              "option %s (%s): got \"%.200s\", want names of hosts, as host.example.org, separated by blanks",
-                              row->name, where, value);
+                              "option %s (%s): got \"%.200s\", want names of hosts, as host.example.org, separated "
+                              "by blanks", row->name, where, value);
         memcpy(string_of(o, row), value, len + 1);
         return 0;
     }

@@ -43,20 +43,24 @@ static uint64_t wanted_of(const struct xh_segment *p)
     return xh_segment_is_wanted(p) ? p->end - p->off : 0;
 }
 
-/* The load that the reader waits for, up to |end|, while all others of the stream stand still; NULL: there is none, or
- * its speed is not known yet. */
+/* The load that the reader waits for, up to |end|, while all others of the stream, which were faster, stand still;
+ * NULL: there is none, or its speed is not known yet. */
 static struct xh_prefetch *straggler(const struct xh_stage *s, uint64_t end)
 {
     struct xh_prefetch *slow = NULL;
-    size_t n = 0;
+    uint64_t others = 0;
+    size_t n = 0, known = 0;
     for (; n < XH_STREAMS_MAX && s->stream[n]; n++) {
         struct xh_prefetch *l = s->stream[n];
         if (l->cut || l->in_parts || (!l->stands && slow))
             return NULL;
         slow = l->stands ? slow : l;
+        others += l->stands ? l->course.pace.rate : 0;
+        known += l->stands && l->course.pace.rate;
     }
-    int is_steady = slow && has_begun(slow) && slow->course.pace.steady;
-    return is_steady && n > 1 && n < XH_STREAMS_MAX && slow->pos < end ? slow : NULL;
+    int is_slow = slow && known && has_begun(slow) && slow->course.pace.steady &&
+                  xh_policy_holds_up(slow->course.pace.rate, others / known);
+    return is_slow && n > 1 && n < XH_STREAMS_MAX && slow->pos < end ? slow : NULL;
 }
 
 void xh_relief_straggler(struct xh_file *f, uint64_t end)

@@ -66,6 +66,11 @@ Test(policy, a_read_passes_a_stream_where_one_connection_is_sooner_or_the_room_i
                      cases[i].passes, "%s", cases[i].what);
 }
 
+Test(policy, a_load_holds_up_others_that_are_more_than_twice_as_fast)
+{
+    cr_assert(xh_policy_holds_up(MIB, 3 * MIB) && !xh_policy_holds_up(MIB, 2 * MIB) && !xh_policy_holds_up(MIB, 0));
+}
+
 Test(policy, a_slow_load_keeps_what_comes_while_a_new_connection_brings_the_next)
 {
     static const struct {
