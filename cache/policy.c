@@ -182,6 +182,11 @@ uint64_t xh_policy_keeps(uint64_t bytes, uint64_t rate, double rtt_ns)
     return (uint64_t)((double)rate * trips * rtt_ns / 1e9);
 }
 
+int xh_policy_is_relieved(uint64_t lacks, uint64_t keeps)
+{
+    return lacks > 2 * keeps;
+}
+
 uint64_t xh_policy_gives(const struct xh_giving *g)
 {
     double rate = (double)g->rate, taker = (double)g->taker_rate, trip = rate * g->rtt_ns / 1e9;

@@ -142,6 +142,10 @@ int xh_policy_holds_up(uint64_t rate, uint64_t others);
  * it is opened, asked, and in slow start. */
 uint64_t xh_policy_keeps(uint64_t bytes, uint64_t rate, double rtt_ns);
 
+/* 1 when a load is relieved that lacks |lacks| bytes, and has |keeps| of them to keep: these take it less than half of
+ * its time. A new connection may well lose packets, too, and be as slow. */
+int xh_policy_is_relieved(uint64_t lacks, uint64_t keeps);
+
 /* A load that may give some of what it lacks to a connection that is done. */
 struct xh_giving {
     uint64_t lacks;      /* bytes that have not come yet */

@@ -216,6 +216,13 @@ int xh_options_set_number(struct xh_options *o, enum xh_opt_id id, uint64_t valu
     return 0;
 }
 
+/* What stands behind the last password of URLs, if there is any. */
+static const char *without_password(const char *value)
+{
+    const char *at = strrchr(value, '@');
+    return at ? at + 1 : value;
+}
+
 /* A URL, or names with commas between them, would be the name of no host, and nothing would tell. */
 static int is_no_host(const struct xh_opt_row *row, const char *value)
 {
@@ -240,7 +247,7 @@ int xh_options_set(struct xh_options *o, const char *name, const char *value, co
         if (is_no_host(row, value))
             return xh_err_set(err, XH_E_INVAL, 0,
                               "option %s (%s): got \"%.200s\", want names of hosts, as host.example.org, separated "
-                              "by blanks", row->name, where, value);
+                              "by blanks", row->name, where, without_password(value));
         memcpy(string_of(o, row), value, len + 1);
         return 0;
     }

@@ -1,10 +1,6 @@
 /* See relief.h. How much is given, and when, policy.c decides. */
 #include "relief.h"
 
-#include <stdlib.h>
-
-#include "base/table.h"
-#include "pages/limits.h"
 #include "policy.h"
 #include "segment.h"
 #include "watch/trace.h"
@@ -60,7 +56,7 @@ static struct xh_prefetch *straggler(const struct xh_stage *s, uint64_t end)
     }
     int is_slow = slow && known && has_begun(slow) && slow->course.pace.steady &&
                   xh_policy_holds_up(slow->course.pace.rate, others / known);
-    return is_slow && n > 1 && n < XH_STREAMS_MAX && slow->pos < end ? slow : NULL;
+    return is_slow && n < XH_STREAMS_MAX && slow->pos < end ? slow : NULL;
 }
 
 void xh_relief_straggler(struct xh_file *f, uint64_t end)
@@ -91,7 +87,7 @@ void xh_relief_straggler(struct xh_file *f, uint64_t end)
         }
     }
     int taken = info.open - info.idle > info.streaming; /* also the connection that is left for what cannot wait */
-    if (cut < last && all > 2 * most && !taken && !xh_replicas_are_several(f->origin))
+    if (cut < last && xh_policy_is_relieved(all, most) && !taken && !xh_replicas_are_several(f->origin))
         relieve(f, slow, cut, slow->nparcels, 0);
 }
 

@@ -12,8 +12,8 @@ struct xh_course;
 
 /* The reader waits for what lies before |end|. Where all loads but one have brought what he may have, and stand still,
  * that one keeps what it brings while a new connection brings the next parcel. The rest, and all behind, comes by that
- * connection: the one that is left for what cannot wait, until the slow one is over. To be called now and then while
- * he waits. */
+ * connection: the one that is left for what cannot wait, until the slow one is over. To be called now and then
+ * meanwhile. */
 void xh_relief_straggler(struct xh_file *f, uint64_t end);
 
 /* All of a load has come, as |course| says. At a stream's end its connection would idle until the slowest load is over:

@@ -422,7 +422,7 @@ void xh_prefetch_cut(struct xh_prefetch *l, const struct xh_segment *p)
     xh_replicas_cancel(l->f->origin, &l->t);
 }
 
-/* |to| stands for |from|, of which nothing has come: it is in the list instead, and whoever waits waits for it. */
+/* |to| stands for |from|, of which nothing has come: it is in the list instead, and its takers wait for |to|. */
 static void take_place(struct xh_stage *s, struct xh_segment *from, struct xh_segment *to)
 {
     assert(from->got == from->off && !from->copying && from->off == to->off && from->end == to->end);

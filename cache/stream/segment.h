@@ -158,9 +158,9 @@ struct xh_prefetch *xh_prefetch_add(struct xh_file *f, const struct xh_range *r,
 /* |l| ends before its parcel |p|, or where it is to end already. */
 void xh_prefetch_cut(struct xh_prefetch *l, const struct xh_segment *p);
 
-/* The parcels of |slow| in [cut, end), of which nothing has come or is being copied, and whoever waits for them, are a
- * load's of their own now, which is to be handed over; |slow| ends before them. NULL without memory, or where nobody
- * wants them any more. */
+/* The parcels of |slow| in [cut, end), of which nothing has come or is being copied, and their takers, go to a load of
+ * their own, which is to be handed over; |slow| ends before them. NULL without memory, or where nobody wants them any
+ * more. */
 struct xh_prefetch *xh_prefetch_divide(struct xh_prefetch *slow, size_t cut, size_t end);
 
 /* Takes back a load of which nothing was asked for yet and nobody waits for. Returns 1 when it was. */

@@ -66,7 +66,8 @@ static void follow(struct xh_prefetch *l)
     go_on(l->f, l);
 }
 
-/* Whether a stream's load is to stand still. Takes the lock. Now and then it is looked at what may help the reader. */
+/* Whether a stream's load is to stand still. Takes the lock. Now and then a load that holds up
+ * all others is relieved. */
 static int full(struct xh_transfer *t)
 {
     struct xh_prefetch *l = t->ctx;

@@ -162,6 +162,8 @@ Test(options, hosts_are_names_separated_by_blanks, .init = fresh)
         cr_expect_str_eq(o.credential_hosts, good[3]);
         cr_expect_eq(xh_options_set(&o, "login_hosts", bad[i], "here", &err), XH_E_INVAL, "%s", bad[i]);
     }
+    cr_expect_eq(xh_options_set(&o, "credential_hosts", "https://me:secret@a.org", "here", &err), XH_E_INVAL);
+    cr_expect(strstr(err.text, "a.org") && !strstr(err.text, "secret"), "%s", err.text);
 }
 
 Test(options, malformed_strings_are_refused, .init = fresh)

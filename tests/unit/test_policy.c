@@ -71,6 +71,12 @@ Test(policy, a_load_holds_up_others_that_are_more_than_twice_as_fast)
     cr_assert(xh_policy_holds_up(MIB, 3 * MIB) && !xh_policy_holds_up(MIB, 2 * MIB) && !xh_policy_holds_up(MIB, 0));
 }
 
+Test(policy, a_load_is_relieved_that_lacks_more_than_twice_what_it_keeps)
+{
+    cr_assert(xh_policy_is_relieved(2 * MIB + 1, MIB) && !xh_policy_is_relieved(2 * MIB, MIB));
+    cr_assert(!xh_policy_is_relieved(0, 0));
+}
+
 Test(policy, a_slow_load_keeps_what_comes_while_a_new_connection_brings_the_next)
 {
     static const struct {
