@@ -629,48 +629,54 @@ static void *look(void *ctx)
     return NULL;
 }
 
-/* Looks for keys on another thread. Returns 1 when one does. */
-static int start_look(const struct xh_token *old)
+/* A look for what takes the place of |old|. NULL without memory. The lock is held. Owns: drop_look(). */
+static struct look *new_look(const struct xh_token *old)
 {
     static const struct xh_token none;
-    struct xh_s3_source *s = old->s3->source;
     struct look *l = calloc(1, sizeof *l);
     if (!l)
-        return 0;
+        return NULL;
     l->began_ns = xh_now_ns();
-    pthread_mutex_lock(&lock);
-    int looking = s->looking;
-    l->old = looking ? NULL : token_of(old, s);
-    l->found = looking ? NULL : token_of(&none, s);
-    s->looking |= l->old && l->found;
-    int starts = s->looking && !looking;
-    pthread_mutex_unlock(&lock);
-    if (starts && xh_thread_start(NULL, look, l) == 0)
-        return 1;
-    pthread_mutex_lock(&lock);
-    if (starts)
-        s->looking = 0;
-    pthread_mutex_unlock(&lock);
+    l->old = token_of(old, old->s3->source);
+    l->found = token_of(&none, old->s3->source);
+    return l;
+}
+
+/* The lock is not held. */
+static void drop_look(struct look *l)
+{
+    if (!l)
+        return;
     token_free(l->old);
     token_free(l->found);
     free(l);
-    return looking;
 }
 
 enum xh_again xh_s3_keys_again(const struct xh_token *old, uint64_t since_ns, struct xh_token **out)
 {
     struct xh_s3_source *s = old->s3->source;
     struct xh_token *found = NULL;
+    struct look *next = NULL;
     if (!s)
         return XH_AGAIN_NOTHING;
+    /* Asked, and begun, under one hold of the lock: else a look that ends in between is made twice. */
     pthread_mutex_lock(&lock);
-    int over = s->looked_ns && s->looked_ns >= since_ns;
+    int over = s->looked_ns && s->looked_ns >= since_ns, looks = !over && s->looking;
     if (over)
         found = token_of(s->found, s);
+    else if (!looks && (next = new_look(old)) != NULL)
+        s->looking = 1;
     pthread_mutex_unlock(&lock);
     if (found)
         *out = found;
     if (over)
         return found ? XH_AGAIN_FOUND : XH_AGAIN_NOTHING;
-    return start_look(old) ? XH_AGAIN_SOON : XH_AGAIN_NOTHING;
+    if (looks || (next && next->old && next->found && xh_thread_start(NULL, look, next) == 0))
+        return XH_AGAIN_SOON;
+    pthread_mutex_lock(&lock);
+    if (next)
+        s->looking = 0;
+    pthread_mutex_unlock(&lock);
+    drop_look(next);
+    return XH_AGAIN_NOTHING;
 }

@@ -663,6 +663,27 @@ Test(keys, a_slow_program_is_waited_for_by_nobody_and_run_once_for_all_files, .i
     cr_expect_eq(xh_token_again(t, xh_now_ns(), &u), XH_AGAIN_SOON, "a look that began before is no answer");
 }
 
+Test(keys, a_look_that_ends_while_it_is_asked_for_is_not_made_twice, .init = fresh, .timeout = 60)
+{
+    enum { LOOKS = 100 };
+    slow_program(0);
+    write_file("good", "");
+    struct xh_token *old = found(), *t = NULL;
+    int calls = lines_of("calls");
+    for (int i = 0; i < LOOKS; i++) {
+        uint64_t began = xh_now_ns();
+        enum xh_again rc;
+        while ((rc = xh_token_again(old, began, &t)) == XH_AGAIN_SOON)
+            ; /* asks as often as it can */
+        cr_assert_eq(rc, XH_AGAIN_FOUND);
+        xh_token_unref(t);
+    }
+    cr_assert_eq(again(old, &t), XH_AGAIN_FOUND); /* behind each that is under way */
+    cr_expect_eq(lines_of("calls"), calls + LOOKS + 1);
+    xh_token_unref(t);
+    xh_token_unref(old);
+}
+
 Test(keys, a_fork_s_child_looks_for_them_though_a_look_is_under_way_in_the_parent, .init = fresh, .timeout = 60)
 {
     int status = 0;
