@@ -139,10 +139,12 @@ def main():
         with tap.claim("why parts failed is repeated before the sum: what tests said of it, or the last lines"):
             status, lines = run(d, parts=TELLING)
             assert lines[-1] == "1 passed, 2 failed", lines
-            end = lines[next(i for i, x in enumerate(lines) if x == "good | 1 passed, 0 failed") + 1:-5]
+            end = lines[next(i for i, x in enumerate(lines) if x == "good | 1 passed, 0 failed") + 1:-6]
             assert end == ["", "tests | == why tests failed", "tests | x: FAIL", "tests |   not ok 1 - a",
                            "tests | failed: x", "tests | 0 passed, 1 failed", "", "",
                            *(f"other | line {i}" for i in range(26, 41)), ""], end
+        with tap.claim("which tests failed stands once more behind the parts' own sums"):
+            assert lines[-3] == "failed: tests: x", lines
         why_tests_failed(tap, d)
     with tap.claim("CI's own list: each part has a name, minutes and a command of the box"):
         mine = [x.split(None, 2) for x in (harness.TOP / ".ci/parts").read_text().splitlines() if x and x[0] != "#"]
