@@ -2,6 +2,7 @@
 
 usage: cases.py CASE    with URL and CACERT of a server that has images.h5 (12 images), DATA its directory
 """
+import contextlib
 import hashlib
 import json
 import multiprocessing
@@ -484,6 +485,18 @@ for url in (url, *sys.argv[3:]):
 """
 
 
+def until_idle(pid):
+    """Waits until no thread of it runs, nor waits for a processor: at three looks, one after another."""
+    looks = 0
+    while looks < 3:
+        states = []
+        for n in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{n}/stat") as f:   # it may end just now
+                states.append(f.read().rsplit(")", 1)[1].split()[0])
+        looks = 0 if {"R", "D"} & set(states) else looks + 1
+        time.sleep(0.05)
+
+
 def replaced_meanwhile():
     """An opening that was announced takes what is there now, if that is older than five seconds and eight openings."""
     import h5py
@@ -504,6 +517,7 @@ def replaced_meanwhile():
         began = float(child.stdout.readline())
         for _ in names:
             assert any(" open url=" in line for line in child.stderr)
+        until_idle(child.pid)   # its openings may end a little later
         for name in new:
             os.rename(f"{DATA}/{name}.part", f"{DATA}/{name}")
         old = time.monotonic() + max(6, 9 * (time.monotonic() - began))
