@@ -128,6 +128,11 @@ int xh_policy_keeps_told(const struct xh_keeping *k, const struct xh_announced *
  * 1.34 and 1.08, 1.26, 1.30; without: 0.89, 0.89, 0.89 and 0.87, 0.83, 0.80 (`sim --workload V1 --stock`). */
 #define BESIDE_BYTES (1u << 20)
 
+/* Sixteen connections bring 128 KiB each of such a read, which is what bytes are dealt for. The first one may be the
+ * beginning of a run; after the second one a stream that stands still elsewhere takes connections for nothing. */
+#define STRAY_BYTES (XH_STREAM_LEAST_BYTES / 8)
+#define STRAYS 2
+
 uint64_t xh_policy_stream_end(uint64_t window, uint64_t end)
 {
     return window >= XH_STREAM_LEAST_BYTES ? end : 0;
@@ -153,7 +158,18 @@ int xh_policy_leaves(uint64_t step, uint64_t len, uint64_t ahead)
 int xh_policy_leads(const struct xh_leading *l)
 {
     uint64_t least = l->files > 1 && l->begins ? l->files * BESIDE_BYTES : XH_STREAM_LEAST_BYTES / 2;
-    return l->len >= xh_min64(least, XH_STREAM_LEAST_BYTES / 2) && l->dataset && !l->hinted && !l->joint && l->young;
+    int goes = l->young || (l->jumped && !xh_policy_is_astray(l->strays));
+    return l->len >= xh_min64(least, XH_STREAM_LEAST_BYTES / 2) && l->dataset && !l->hinted && !l->joint && goes;
+}
+
+int xh_policy_may_stray(uint64_t len)
+{
+    return len >= STRAY_BYTES;
+}
+
+int xh_policy_is_astray(unsigned strays)
+{
+    return strays >= STRAYS;
 }
 
 unsigned xh_policy_parts(const struct xh_following *f)

@@ -117,11 +117,20 @@ struct xh_leading {
     int hinted;       /* the program has said what it will read */
     int joint;        /* several processes opened the file together, each for its share */
     int young;        /* connections are in slow start */
+    int jumped;       /* it begins a run elsewhere in a dataset that was read in long runs, or in one */
+    unsigned strays;  /* see xh_policy_is_astray: it, and those right before it */
 };
 
 /* Returns 1 when a stream may begin with this read, not behind it: a connection in slow start becomes faster only
- * while data flows. */
+ * while data flows; and the connections of the stream that a reader has left stand still, all but one. */
 int xh_policy_leads(const struct xh_leading *l);
+
+/* Returns 1 when a read of |len| bytes is worth all connections. */
+int xh_policy_may_stray(uint64_t len);
+
+/* |strays| such reads, one after another, went on with no run. Returns 1 when their reader takes no order: streams end
+ * that he is far from, and each is asked for over all connections. */
+int xh_policy_is_astray(unsigned strays);
 
 /* Returns 1 when a stream is no way for reads of |len| bytes that begin |step| bytes apart (modulo 2^64: downwards), of
  * which |ahead| bytes are fetched ahead without it: they skip at least twice as much as they read, and are so large that

@@ -56,37 +56,72 @@ void xh_sequence_again(struct xh_file *f)
     pthread_mutex_unlock(&f->sequence->lock);
 }
 
+/* What is known of a read of |r|, which is of |whole|. */
+static struct xh_turns_read read_of(struct xh_file *f, struct xh_range r, struct xh_range whole)
+{
+    return (struct xh_turns_read){.r = r, .whole = whole, .size = f->size, .window = xh_guess_window(f),
+                                  .joint = f->opened_jointly,
+                                  .shared = f->opened_jointly && whole.len && xh_file_shared(f),
+                                  .takes_turns = xh_siblings_width(f) > 1,
+                                  .large = r.len >= XH_STREAM_LEAST_BYTES / 2};
+}
+
+/* |p| is the run of a read of |r|. */
+static void note_stray(struct xh_file *f, struct xh_range r, const struct xh_predict_seq *p)
+{
+    int is = p->kind == XH_RUN_NONE || p->first == r.off;
+    f->sequence->strays = is ? f->sequence->strays + 1 : 0;
+    if (xh_policy_is_astray(f->sequence->strays))
+        xh_schedule_begins(f, r.off);
+}
+
+int xh_sequence_strays(struct xh_file *f)
+{
+    if (pthread_mutex_trylock(&f->sequence->lock))
+        return 0;
+    unsigned strays = f->sequence->strays;
+    pthread_mutex_unlock(&f->sequence->lock);
+    return xh_policy_is_astray(strays);
+}
+
 int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
 {
-    struct xh_range want[XH_PREDICT_RANGES], r = xh_extents_in_a_row(ext, n);
+    struct xh_range r = xh_extents_in_a_row(ext, n);
     struct xh_origin_info info;
+    struct xh_turns_due due;
     int led = 0;
     if (r.len == 0 || !f->opt.readahead)
         return 0;
-    int large = r.len >= XH_STREAM_LEAST_BYTES / 2;
-    if (!large && !xh_siblings_unread(f))
+    int large = r.len >= XH_STREAM_LEAST_BYTES / 2, strays = xh_policy_may_stray(r.len);
+    if (!strays && !xh_siblings_unread(f))
         return 0;
     struct xh_range whole = xh_layouts_dataset(f, r);
     unsigned turns = xh_siblings_opened_for(f);
-    if (!large && turns == 1)
+    if ((!strays && turns == 1) || pthread_mutex_trylock(&f->sequence->lock))
         return 0;
+    struct xh_turns seen = f->sequence->turns; /* what it becomes where the read is led */
+    struct xh_turns_read read = read_of(f, r, whole);
+    xh_turns_saw(&seen, &read, &due);
+    struct xh_predict_seq *p = &seen.run[0].seq;
     xh_replicas_get_info(f->origin, &info);
+    if (strays)
+        note_stray(f, r, p);
     struct xh_leading lead = {.len = turns * r.len, .files = turns, .begins = r.off == whole.off,
                               .dataset = whole.len, .joint = f->opened_jointly, .young = info.young,
+                              .jumped = xh_turns_jumped(&seen, whole), .strays = f->sequence->strays,
                               .hinted = xh_hints_any(f->hints)};
-    if (!xh_policy_leads(&lead) || pthread_mutex_trylock(&f->sequence->lock))
-        return 0;
-    struct xh_predict_seq seq = f->sequence->turns.run[0].seq;
-    uint64_t most = xh_guess_window(f), least = turns > 1 && lead.begins ? XH_STREAM_LEAST_BYTES / turns : 0;
-    if (xh_predict_seq(&seq, r, whole, most, f->size, want) && seq.kind == XH_RUN_UP) {
-        seq.window = seq.window < least && least <= most ? least : seq.window;
-        seq.ahead = xh_schedule_run(f, &(struct xh_proposal){.r = &r, .n = 1, .window = seq.window, .run_end = seq.end,
-                                                             .more = xh_followed_by(f), .leads = 1, .turns = turns});
-        led = seq.ahead >= r.off + r.len;
+    uint64_t least = turns > 1 && lead.begins ? XH_STREAM_LEAST_BYTES / turns : 0;
+    if ((large || turns > 1) && xh_policy_leads(&lead) && due.n && p->kind == XH_RUN_UP) {
+        if (lead.jumped && p->end - r.off >= XH_STREAM_LEAST_BYTES)
+            xh_schedule_begins(f, f->sequence->began = r.off);
+        p->window = p->window < least && least <= read.window ? least : p->window;
+        p->ahead = xh_schedule_run(f, &(struct xh_proposal){.r = &r, .n = 1, .window = p->window, .run_end = p->end,
+                                                            .more = xh_followed_by(f), .leads = 1, .turns = turns});
+        led = p->ahead >= r.off + r.len;
     }
     if (led) {
-        f->sequence->turns.run[0].seq = seq;
-        xh_schedule_reach(f, r.off + r.len, reach(&seq));
+        f->sequence->turns = seen;
+        xh_schedule_reach(f, r.off + r.len, reach(p));
     }
     pthread_mutex_unlock(&f->sequence->lock);
     return led;
@@ -129,12 +164,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     struct xh_range whole = xh_layouts_dataset(f, r);
     if (pthread_mutex_trylock(&f->sequence->lock))
         return 0;
-    xh_turns_saw(&f->sequence->turns, &(struct xh_turns_read){.r = r, .whole = whole, .size = f->size,
-                                                              .window = xh_guess_window(f),
-                                                              .joint = f->opened_jointly,
-                                                              .shared = f->opened_jointly && whole.len &&
-                                                                        xh_file_shared(f),
-                                                              .takes_turns = xh_siblings_width(f) > 1}, &due);
+    struct xh_turns_read read = read_of(f, r, whole);
+    xh_turns_saw(&f->sequence->turns, &read, &due);
     xh_schedule_trace("ahead", due.want, due.n);
     if (due.leaves)
         xh_schedule_leave(f);

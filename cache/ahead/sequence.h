@@ -18,15 +18,20 @@ struct xh_sequence {
     pthread_mutex_t lock;
     struct xh_turns turns;
     uint64_t began; /* where the last run began that streams were told of */
+    unsigned strays; /* the last long reads, one after another, that went on with no run */
 };
 
 /* When the file is opened, and in a fork's child. */
 void xh_sequence_init(struct xh_sequence *s);
 
 /* A raw read of |n| > 0 extents is about to begin. Where they touch, it most likely begins a long run, in this file
- * or in this and others in turns, and connections are in slow start, the run's stream begins with the read itself.
- * Returns 1 then: the stage has what is read. */
+ * or in this and others in turns, and connections are in slow start, or the reader jumps from a long run, the run's
+ * stream begins with the read itself. Returns 1 then: the stage has what is read. */
 int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n);
+
+/* 1 when the reader takes no order, and as much at a time as is worth all connections: xh_policy_is_astray. To be asked
+ * behind xh_sequence_lead. */
+int xh_sequence_strays(struct xh_file *f);
 
 /* A run is expected to go through row->at of |f|, which nobody has read yet, after |after| bytes of other files: the
  * first |len| bytes of that may come. */

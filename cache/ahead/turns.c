@@ -130,6 +130,13 @@ static struct xh_run_read *run_of(struct xh_turns *s, struct xh_range r)
     return run;
 }
 
+int xh_turns_jumped(const struct xh_turns *s, struct xh_range whole)
+{
+    const struct xh_predict_seq *p = &s->run[0].seq, *left = &s->run[1].seq;
+    return p->kind == XH_RUN_UP && p->first == p->last.off && p->past.shortest > p->last.len && left->last.len &&
+           left->last.off >= whole.off && left->last.off - whole.off < whole.len;
+}
+
 unsigned xh_turns_is_excursion(const struct xh_turns *s)
 {
     for (size_t i = 1; i < XH_RUNS_MOST; i++) {
@@ -179,12 +186,13 @@ static uint64_t bound(const struct xh_turns *s, uint64_t at, uint64_t end)
 
 /* What the runs besides the first had read, before one of |len| bytes. One that came to the end of what there was shows
  * no length; steps have none. A single read, however long, counts as one. Where one was read by far longer reads, a new
- * one need not be like it: a label between samples goes on nowhere. */
-static struct xh_predict_past past_of(const struct xh_turns *s, uint64_t len)
+ * one need not be like it: a label between samples goes on nowhere. Of |large| reads one run that ended shows enough,
+ * if it had gone on for long: each read that goes over one connection, and not by a stream, costs some round trips. */
+static struct xh_predict_past past_of(const struct xh_turns *s, uint64_t len, int large)
 {
     struct xh_predict_past past = {.shortest = UINT64_MAX, .doubt = s->doubt};
     uint64_t in_turns = 0;
-    unsigned ended = 0;
+    unsigned ended = 0, needs = 2;
     for (size_t i = 1; i < XH_RUNS_MOST && s->run[i].seq.last.len; i++) {
         const struct xh_predict_seq *p = &s->run[i].seq;
         if (came_back(s, &s->run[i], LATELY_READS)) {
@@ -197,11 +205,12 @@ static struct xh_predict_past past_of(const struct xh_turns *s, uint64_t len)
         if (p->kind == XH_RUN_STRIDE)
             continue;
         ended++;
+        needs = large && !xh_predict_is_young(p) ? 1 : needs;
         past.shortest = p->last.len / ALIKE_TIMES <= len ? xh_min64(past.shortest, p->bytes) : 0;
         past.longest = p->bytes > p->last.len ? xh_max64(past.longest, p->bytes) : past.longest;
     }
     past.all += in_turns;
-    past.shortest = ended > 1 ? past.shortest : 0;
+    past.shortest = ended >= needs ? past.shortest : 0;
     return past;
 }
 
@@ -213,7 +222,7 @@ void xh_turns_saw(struct xh_turns *s, const struct xh_turns_read *k, struct xh_t
     if (k->joint)
         window = xh_policy_joint_window(window, p->bytes, k->shared ? r.len : 0);
     p->takes_turns = k->takes_turns;
-    p->past = past_of(s, r.len);
+    p->past = past_of(s, r.len, k->large);
     uint64_t end = bound(s, r.off + r.len - 1, k->size);
     whole.len = whole.off < end ? xh_min64(whole.len, end - whole.off) : whole.len;
     out->n = xh_predict_seq(p, r, whole, window, end, out->want);

@@ -28,6 +28,7 @@ struct xh_turns_read {
     int joint;             /* several processes opened the file, each for its share */
     int shared;            /* others of them read |whole|, too */
     int takes_turns;       /* the file is read in turns with others */
+    int large;             /* a stream may begin with it */
 };
 
 struct xh_turns_due {
@@ -38,6 +39,9 @@ struct xh_turns_due {
 
 /* Takes note of a read. It goes on with run[0] then. */
 void xh_turns_saw(struct xh_turns *s, const struct xh_turns_read *k, struct xh_turns_due *out);
+
+/* 1 when a run began with the last read, in the dataset |whole|, which was read before in a run that was long. */
+int xh_turns_jumped(const struct xh_turns *s, struct xh_range whole);
 
 /* 1 when the last read may be an excursion from a run that has read more, and is not through: that one's streams go
  * on. */

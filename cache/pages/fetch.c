@@ -410,8 +410,8 @@ static struct batch *batch_make(struct xh_file *f, struct xh_read_op *op, const 
     struct batch *b = calloc(1, sizeof *b);
     if (b && over == XH_OVER_ALL)
         b->wide = xh_limits_wide(f, UINT64_MAX, &b->there);
-    if (b && op && op->all_of_dataset && !op->rounds && !op->is_retry)
-        b->wide = xh_limits_wide_now(f, bytes_of(f, runs), &b->there);
+    if (b && op && (op->all_of_dataset || op->strays) && !op->rounds && !op->is_retry)
+        b->wide = xh_limits_wide_now(f, bytes_of(f, runs), op->strays, op->leaving, &b->there);
     if (!b || make_plan(f, op == NULL, meta, runs, over == XH_OVER_ALL_AT_ONCE, b)) {
         free(b);
         return NULL;

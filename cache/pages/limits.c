@@ -153,24 +153,36 @@ static unsigned deals(const struct xh_file *f, const struct xh_origin_info *info
     return may_deal(f, info) && !is_single(f, info) ? n : 0;
 }
 
+/* The same, young or not. */
+static unsigned wide(const struct xh_file *f, const struct xh_origin_info *info, uint64_t opens, unsigned *there)
+{
+    if (info->whole || info->streaming < 2 || xh_replicas_are_several(f->origin))
+        return 0;
+    unsigned n = info->streaming, lacks = info->open < n ? n - info->open : 0;
+    lacks = lacks < info->streams ? lacks : info->streams;
+    if (there)
+        *there = n - lacks;
+    return lacks == 0 || opens / WIDE_TRIPS > info->open * info->flight_bytes ? n : 0;
+}
+
 unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there)
 {
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
-    if (!may_deal(f, &info) || info.whole || info.streaming < 2 || xh_replicas_are_several(f->origin))
-        return 0;
-    unsigned n = info.streaming, lacks = info.open < n ? n - info.open : 0;
-    lacks = lacks < info.streams ? lacks : info.streams;
-    if (there)
-        *there = n - lacks;
-    return lacks == 0 || opens / WIDE_TRIPS > info.open * info.flight_bytes ? n : 0;
+    return may_deal(f, &info) ? wide(f, &info, opens, there) : 0;
 }
 
-unsigned xh_limits_wide_now(const struct xh_file *f, uint64_t bytes, unsigned *there)
+unsigned xh_limits_wide_now(const struct xh_file *f, uint64_t bytes, int strays, unsigned leaving, unsigned *there)
 {
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
-    unsigned n = info.streams == info.streaming ? xh_limits_wide(f, bytes, there) : 0;
+    leaving = leaving < info.open ? leaving : info.open;
+    info.streams += leaving;
+    info.open -= leaving;
+    int may = info.streams == info.streaming && (may_deal(f, &info) || (strays && info.far));
+    if (strays && info.trip_bytes) /* what lost packets brings less than it might by now */
+        info.flight_bytes = xh_min64(info.flight_bytes, info.trip_bytes);
+    unsigned n = may ? wide(f, &info, bytes, there) : 0;
     return n && *there < n ? n : 0;
 }
 
@@ -223,6 +235,7 @@ void xh_limits_deal(struct xh_plan_limits *lim, unsigned n, uint64_t bytes)
     if (lim->max_ranges == 1) /* one range each, be the first one's end rounded down: see xh_plan_make */
         lim->stripe_bytes = (bytes / n / XH_PAGE_BYTES + 2) * XH_PAGE_BYTES;
     lim->deal = n;
+    lim->dealt_bytes = DEALT_LEAST_BYTES; /* what those brought that are there says nothing of new ones */
     lim->even = 1;
 }
 

@@ -44,8 +44,9 @@ unsigned xh_limits_deal_whole(const struct xh_file *f, uint64_t bytes, struct xh
 unsigned xh_limits_wide(const struct xh_file *f, uint64_t opens, unsigned *there);
 
 /* The same for |bytes| that a reader waits for: 0 also where all are open, as those that are idle share it, and where
- * streams have some, as it would have its own besides. */
-unsigned xh_limits_wide_now(const struct xh_file *f, uint64_t bytes, unsigned *there);
+ * streams have some, as it would have its own besides, but for |leaving| ones that are about to be free. |strays|: its
+ * reader takes no order; so also where connections are not young, by what they bring. */
+unsigned xh_limits_wide_now(const struct xh_file *f, uint64_t bytes, int strays, unsigned leaving, unsigned *there);
 
 /* The longest part that is fetched ahead where parts come side by side, as |info| has it. UINT64_MAX: nothing is
  * known. */

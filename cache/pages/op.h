@@ -45,6 +45,8 @@ struct xh_read_op {
     int keep; /* 0: what is fetched does not go to the shadow */
     int all_of_dataset;    /* it reads a large contiguous dataset from its first byte to its last, and others may
                             * follow: it opens connections for these, too */
+    int strays;            /* so it is for one that jumps to and fro: see xh_sequence_strays */
+    unsigned leaving;      /* so many connections of streams that were left for it are about to be free */
     int served_by_stream;  /* its stream brings what is read: see xh_sequence_lead */
     int take; /* what is claimed for later, and comes too late for it, it takes */
     uint64_t staged;                  /* bytes that the stage had, or promised */

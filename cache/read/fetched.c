@@ -37,6 +37,8 @@ static int serve_staged(struct xh_read_op *op, struct xh_err *err)
         return 0;
     op->served_by_stream = xh_sequence_lead(op->f, op->asked, op->nasked);
     op->all_of_dataset = is_all_of_dataset(op);
+    op->strays = xh_policy_may_stray(op->bytes) && xh_sequence_strays(op->f);
+    op->leaving = xh_stage_leaving(op->f);
     if (!op->reach) {
         here = xh_stage_take(op->f, op, &coming);
         op->served.ahead = op->staged = here + coming;

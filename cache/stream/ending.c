@@ -18,8 +18,17 @@ void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l)
         s->lost |= l->parcels[i].listed;
         xh_segment_unlist(s, &l->parcels[i]);
     }
+    l->left = 1;
+    s->leaving++;
+    xh_stage_drop(s, l);
     xh_replicas_cancel(l->f->origin, &l->t);
     xh_prefetch_settle(l); /* its blocks go at once */
+}
+
+/* What lies within this of a reader is still in his way: he may be let so far ahead, and come back a little. */
+static uint64_t slack_of(const struct xh_file *f)
+{
+    return f->opt.readahead_bytes + 2 * XH_STREAM_LEAST_BYTES;
 }
 
 void xh_stream_leave_stale(struct xh_stage *s)
@@ -27,11 +36,11 @@ void xh_stream_leave_stale(struct xh_stage *s)
     /* What lies behind the load that is next in the reader's way is in his way, too. */
     uint64_t next = UINT64_MAX, slack = 0;
     for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
-        slack = s->stream[i]->f->opt.readahead_bytes + 2 * XH_STREAM_LEAST_BYTES;
+        slack = slack_of(s->stream[i]->f);
         if (s->stream[i]->pos + slack >= s->reach)
             next = xh_min64(next, s->stream[i]->pos);
     }
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+    for (size_t i = xh_stage_loads(s); i-- > 0;) {
         struct xh_prefetch *l = s->stream[i];
         if (s->clock - l->used >= XH_STALE_READS && (next > s->reach + slack || l->pos + slack < s->reach))
             xh_stream_leave(s, l);
@@ -128,11 +137,15 @@ void xh_stream_leave_passed(struct xh_stage *s)
 void xh_stage_begins(struct xh_file *f, uint64_t off)
 {
     struct xh_stage *s = f->stage;
-    uint64_t pos = 0;
+    uint64_t first = UINT64_MAX, last = 0;
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
-        pos = xh_max64(pos, s->stream[i]->pos);
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i] && pos < off && off - pos > XH_STREAM_LEAST_BYTES; i++)
+    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++) {
+        first = xh_min64(first, s->stream[i]->pos);
+        last = xh_max64(last, s->stream[i]->pos);
+    }
+    int behind = last < off && off - last > XH_STREAM_LEAST_BYTES;
+    int far_before = first > off && first - off > slack_of(f);
+    for (size_t i = xh_stage_loads(s); (behind || far_before) && i-- > 0;)
         xh_stream_leave(s, s->stream[i]);
     pthread_mutex_unlock(&s->lock);
 }

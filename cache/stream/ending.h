@@ -9,7 +9,7 @@ struct xh_prefetch;
 struct xh_stage;
 
 /* The reader's run began at |off|: streams that would bring what lies before it, more than the shortest stream has, are
- * left. */
+ * left; so are those that lie farther behind it than it may look ahead. */
 void xh_stage_begins(struct xh_file *f, uint64_t off);
 
 /* Ends the streams behind what has come of them and what is waited for: what is fetched from now on is for others
@@ -22,9 +22,7 @@ void xh_stage_cut(struct xh_file *f, uint64_t ahead);
 /* Inside the stage, whose lock is held: the rest. Nothing more of the stream is dealt than is by now. */
 void xh_stream_deal_no_more(struct xh_stage *s);
 
-/* A load stays in s->stream until it is over.
- *
- * End streams that nobody waits for: |l|; those that were not read from for some time and are not where the last run of
+/* End streams that nobody waits for: |l|; those that were not read from for some time and are not where the last run of
  * reads is; the one that has |off| before it, but far from where the reader is. */
 void xh_stream_leave(struct xh_stage *s, struct xh_prefetch *l);
 void xh_stream_leave_stale(struct xh_stage *s);

@@ -46,6 +46,17 @@ size_t xh_stage_loads(const struct xh_stage *s)
     return xh_count_before(i, XH_STREAMS_MAX, s->stream[i] != NULL);
 }
 
+void xh_stage_drop(struct xh_stage *s, const struct xh_prefetch *l)
+{
+    for (size_t i = 0, n = 0; i < XH_STREAMS_MAX; i++) {
+        struct xh_prefetch *other = s->stream[i];
+        s->stream[i] = NULL;
+        if (other && other != l)
+            s->stream[n++] = other;
+    }
+    s->granted = s->stream[0] ? s->granted : 0;
+}
+
 size_t xh_segment_at(const struct xh_stage *s, uint64_t off)
 {
     return xh_count_before(i, s->n, s->at[i]->end <= off);
@@ -315,13 +326,8 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
 static void load_end(struct xh_stage *s, struct xh_prefetch *l)
 {
     l->over = 1;
-    for (size_t i = 0, n = 0; i < XH_STREAMS_MAX; i++) {
-        struct xh_prefetch *other = s->stream[i];
-        s->stream[i] = NULL;
-        if (other && other != l)
-            s->stream[n++] = other;
-    }
-    s->granted = s->stream[0] ? s->granted : 0;
+    s->leaving -= (size_t)l->left;
+    xh_stage_drop(s, l);
     for (size_t i = 0; i < l->nparcels; i++) {
         struct xh_segment *p = &l->parcels[i];
         if (p->got == p->end)

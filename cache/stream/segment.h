@@ -50,7 +50,8 @@ struct xh_stage {
     size_t n, room;
     struct xh_room_place place; /* by the room's rules */
     uint64_t clock;          /* takes so far: the age of parcels */
-    struct xh_prefetch *stream[XH_STREAMS_MAX]; /* streams that are not over; the first NULL ends them */
+    struct xh_prefetch *stream[XH_STREAMS_MAX]; /* streams that are not over, nor left; the first NULL ends them */
+    size_t leaving;          /* loads that were left, and are not over: their connections are about to be free */
     uint64_t reach;          /* streams bring nothing beyond this offset, unless it is waited for */
     uint64_t read_end;       /* of the last read that was told of */
     uint64_t ahead;          /* streams may come so far behind its begin */
@@ -104,6 +105,7 @@ struct xh_prefetch {
     uint8_t **blocks; /* of all parcels */
     int submitting; /* the origin may not have it yet */
     int over, withdrawn;
+    int left;           /* it is no stream's any more: see xh_stream_leave */
     int ended;          /* at its cut */
     unsigned turns;     /* loads that a stream's parcels are dealt to in turns, 1: it has its own; 0: no stream */
     int in_parts;       /* one of several of a file's, each of which has a part of its own */
@@ -121,8 +123,11 @@ struct xh_prefetch {
     struct xh_segment parcels[];
 };
 
-/* How many loads streams have that are not over: s->stream[0] and on. */
+/* How many loads streams have: s->stream[0] and on. */
 size_t xh_stage_loads(const struct xh_stage *s);
+
+/* Takes |l| out of them. */
+void xh_stage_drop(struct xh_stage *s, const struct xh_prefetch *l);
 
 /* Index of the first parcel that ends after |off|. */
 size_t xh_segment_at(const struct xh_stage *s, uint64_t off);

@@ -147,13 +147,22 @@ void xh_stage_recall(struct xh_file *f)
         xh_trace(XH_T_READ, "recall", "loads=%u", n);
 }
 
+unsigned xh_stage_leaving(struct xh_file *f)
+{
+    struct xh_stage *s = f->stage;
+    pthread_mutex_lock(&s->lock);
+    unsigned n = (unsigned)s->leaving;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
 /* ---- life */
 
 /* Drops all that nobody waits for, and ends the streams: the room is wanted elsewhere. The lock is held. */
 static void empty(struct xh_room_place *p)
 {
     struct xh_stage *s = (struct xh_stage *)(void *)((char *)p - offsetof(struct xh_stage, place));
-    for (size_t i = 0; i < XH_STREAMS_MAX && s->stream[i]; i++)
+    for (size_t i = xh_stage_loads(s); i-- > 0;)
         xh_stream_leave(s, s->stream[i]);
     for (size_t i = 0; i < s->n;) {
         struct xh_segment *g = s->at[i];

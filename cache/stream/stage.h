@@ -42,6 +42,9 @@ void xh_stage_again(struct xh_file *f, struct xh_range r, uint64_t within);
 /* The reader has left the order in which things were fetched ahead: takes back what has not been asked for yet. */
 void xh_stage_recall(struct xh_file *f);
 
+/* How many connections of streams that were left are about to be free. */
+unsigned xh_stage_leaving(struct xh_file *f);
+
 /* 1 when nothing is there, nor on its way. */
 int xh_stage_is_empty(struct xh_file *f);
 

@@ -176,10 +176,11 @@ static uint64_t known_rate(const struct xh_stage *s, const struct xh_origin_info
 
 /* How many loads a stream has now, where |busy| of earlier ones are not over, which it |follows| or not; 0: there is no
  * connection for it. |*all|: how many it might have. */
-static size_t loads_now(const struct xh_origin_info *info, size_t busy, int follows, unsigned turns, size_t *all)
+static size_t loads_now(const struct xh_stage *s, const struct xh_origin_info *info, size_t busy, int follows,
+                        unsigned turns, size_t *all)
 {
     size_t n = info->streaming;
-    size_t may = info->streams + (follows ? busy : 0);
+    size_t may = info->streams + s->leaving + (follows ? busy : 0);
     if (turns > 1) { /* equally many each, as all are wanted in each turn: so is the last connection */
         n = info->far ? (n + 1) / turns : 0;
         may++;
@@ -206,7 +207,7 @@ static struct dealing dealing_of(const struct xh_file *f, const struct xh_origin
     int follows = busy && off >= s->stream_end && off - s->stream_end < XH_STREAM_LEAST_BYTES;
     size_t all;
     struct dealing d = {.rounds = rounds_of(info), .most = ROUNDS_MOST};
-    d.nloads = loads_now(info, busy, follows, turns, &all);
+    d.nloads = loads_now(s, info, busy, follows, turns, &all);
     d.bytes = d.nloads > 1 ? XH_STREAM_DEALT_BYTES : UINT64_MAX;
     if (d.nloads < all)
         d.most = SHORT_ROUNDS * d.nloads / all + 1;

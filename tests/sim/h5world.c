@@ -456,12 +456,16 @@ static uint64_t of_pool(struct h5 *h, uint64_t i, uint64_t n)
  * more. */
 static uint64_t in_turn(struct h5 *h, uint64_t i, uint64_t n)
 {
-    static const uint64_t picked[] = {0, 3, 5};
+    static const uint64_t picked[] = {0, 3, 5}, begins[] = {0, 2, 1};
+    uint64_t run = n < 20 ? 1 : n / 20;
     switch (h->w->order) {
     case SIM_ORDER_DOWN: return i < n ? n - 1 - i : n;
     case SIM_ORDER_STEPS: return 3 * i;
     case SIM_ORDER_PERIOD: return i / 3 * 10 + picked[i % 3];
     case SIM_ORDER_THEN: return i < n / 4 ? i : n / 4 + 2 * (i - n / 4);
+    case SIM_ORDER_JUMPS: return i < 3 * run ? begins[i / run] * n / 4 + i % run : n;
+    case SIM_ORDER_FRO: return i < n ? i / 8 % 2 * n / 2 + i / 16 * 8 + i % 8 : n;
+    case SIM_ORDER_ANY: return i < run ? i : i < 2 * run ? (37 * i * i + 101 * i) % n : n;
     case SIM_ORDER_TWICE: return i / 2;
     case SIM_ORDER_POOL: return of_pool(h, i, n);
     case SIM_ORDER_SOME:

@@ -42,13 +42,18 @@ enum sim_h5 {
 };
 
 /* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second; TWICE: each twice,
- * one read after the other; POOL: by |threads|, each of which takes the next piece; SOME: |kept| of ten, by chance. */
+ * one read after the other; JUMPS: three runs, each a twentieth of all, from the beginning, the middle and the first
+ * quarter; FRO: eight from the beginning, eight from the middle, and so on; ANY: a twentieth, then as many anywhere;
+ * POOL: by |threads|, each of which takes the next piece; SOME: |kept| of ten, by chance. */
 enum sim_order {
     SIM_ORDER_UP,
     SIM_ORDER_DOWN,
     SIM_ORDER_STEPS,
     SIM_ORDER_PERIOD,
     SIM_ORDER_THEN,
+    SIM_ORDER_JUMPS,
+    SIM_ORDER_FRO,
+    SIM_ORDER_ANY,
     SIM_ORDER_TWICE,
     SIM_ORDER_POOL,
     SIM_ORDER_SOME,

@@ -313,6 +313,20 @@ Test(policy, reads_that_skip_much_leave_their_stream)
         cr_expect_eq(xh_policy_leaves(table[i].step, table[i].len, table[i].ahead), table[i].leaves, "row %zu", i);
 }
 
+Test(policy, a_jump_leads_unless_the_one_before_went_astray)
+{
+    const struct xh_leading young = {.len = 8 * MIB, .files = 1, .dataset = 64 * MIB, .young = 1, .strays = 9};
+    struct xh_leading l = {.len = 8 * MIB, .files = 1, .dataset = 64 * MIB, .jumped = 1, .strays = 1};
+    cr_expect(xh_policy_leads(&l));
+    l.strays = 2;
+    cr_expect_not(xh_policy_leads(&l));
+    cr_expect(xh_policy_leads(&young), "the first read of all");
+    cr_expect_not(xh_policy_is_astray(1));
+    cr_expect(xh_policy_is_astray(2));
+    cr_expect(xh_policy_may_stray(2 * MIB));
+    cr_expect_not(xh_policy_may_stray(2 * MIB - 1));
+}
+
 Test(policy, with_several_files_side_by_side_their_streams_begin_with_smaller_reads)
 {
     static const struct {

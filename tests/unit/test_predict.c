@@ -549,6 +549,36 @@ Test(turns, how_a_read_goes_on_and_what_becomes_of_streams)
     }
 }
 
+Test(turns, a_reader_jumps_whose_long_run_ended_in_the_same_dataset)
+{
+    static const struct {
+        const char *what;
+        unsigned run;    /* reads one behind the other, from the beginning */
+        uint64_t to;     /* then one there, in reads */
+        uint64_t and_to; /* and one there; 0: none */
+        int large, jumped;
+    } cases[] = {
+        {"behind a long run", 8, 100, 0, 1, 1},       {"backwards", 20, 3, 0, 1, 1},
+        {"behind a short one", 7, 100, 0, 1, 0},      {"small reads", 20, 100, 0, 0, 0},
+        {"to another dataset", 20, 1000, 0, 1, 0},    {"once more: the last run was one read", 20, 100, 50, 1, 0},
+        {"on behind the jump", 20, 100, 101, 1, 0},   {"where the run goes on", 20, 20, 0, 1, 0},
+        {"back to the run", 20, 100, 20, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct xh_turns s = {0};
+        struct xh_turns_due due;
+        struct xh_range whole = {0};
+        for (unsigned k = 0; k < cases[i].run + 1 + (cases[i].and_to > 0); k++) {
+            uint64_t at = k < cases[i].run ? k : k == cases[i].run ? cases[i].to : cases[i].and_to;
+            whole = (struct xh_range){at < 500 ? 0 : 4000 * MIB, 4000 * MIB};
+            xh_turns_saw(&s, &(struct xh_turns_read){.r = {at * 8 * MIB, 8 * MIB}, .whole = whole, .size = 9000 * MIB,
+                                                     .window = 64 * MIB, .large = cases[i].large}, &due);
+        }
+        cr_expect_eq(xh_turns_jumped(&s, whole), cases[i].jumped, "%s", cases[i].what);
+        cr_expect(!cases[i].jumped || s.run[0].seq.window >= 16 * MIB, "%s: a stream may begin", cases[i].what);
+    }
+}
+
 /* |threads| take the next piece each of |len| bytes, and one of them, by chance, is the next to read. Returns
  * how many of the last 300 of 400 reads were not proposed, of pieces that were taken when their run was known. */
 static int missed_by_threads(unsigned threads, uint64_t len)
