@@ -456,23 +456,6 @@ static struct xh_request *next_request(struct xh_endpoint *e)
     return e->active_guesses < xh_control_guesses(cap) ? r : NULL;
 }
 
-/* What a connection that must be opened first begins with, where |r| would be next. Handshake and
- * slow start take many round trips, in which the reader would wait for what he wants next: such
- * connections get what is wanted last, and the first ones wait for a connection that is there. */
-static struct xh_request *for_new_connection(struct xh_endpoint *e, struct xh_request *r)
-{
-    if (r->again || !is_guess(r) || e->link.rtt_ns <= 0) /* nothing came back yet: all are young alike */
-        return r;
-    unsigned most = most_for(e, r), room = most - (e->active - e->streams);
-    if (room > most - 1 - e->active_guesses)
-        room = most - 1 - e->active_guesses;
-    struct xh_ring *p = e->speculative.prev;
-    for (; room > 1 && p != &r->link; room--)
-        p = p->prev;
-    struct xh_request *last = xh_ring_of(p, struct xh_request, link);
-    return is_stream(last) ? r : last;
-}
-
 /* 1 when |r| was given up on its connection, and is sent again: those that are there, idle ones too, may be as dead. */
 static int is_given_up(const struct xh_request *r)
 {
@@ -575,14 +558,12 @@ void xh_endpoint_dispatch(struct xh_endpoint *e)
         if (!t && is_impatient(r))
             t = thread_for_stream(r->job->origin);
         if (!t) {
-            struct xh_request *other = for_new_connection(e, r);
-            if (waits_for_grown(e, r) ? e->active > 0 : !is_worth_opening(e, other, 1)) {
+            if (waits_for_grown(e, r) ? e->active > 0 : !is_worth_opening(e, r, 1)) {
                 /* It will be worth that, even if nothing else happens meanwhile. Its own threads look anyway. */
                 if (r->waits_ns && !xh_engine_self())
                     xh_engine_wake(xh_engine_thread(0));
                 return;
             }
-            r = other;
             t = choose_thread(e, r, 1);
             r->opens = !is_stream(r);
         }

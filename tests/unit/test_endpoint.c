@@ -236,26 +236,6 @@ Test(endpoint, demand_goes_first_and_speculation_leaves_a_connection_free, .init
     cr_assert_eq(guess[5]->r.state, XH_REQ_RUNNING, "a guess that is waited for is demand");
 }
 
-Test(endpoint, a_connection_opened_for_speculation_begins_with_what_is_wanted_last, .init = fresh)
-{
-    origin.options.connections = 4;
-    struct load *first = ask(1), *guess[6];
-    start();
-    now += 50 * MS;
-    finish(first);
-    e->trial.paying = 8;
-    e->arrived = 100 * MIB; /* the connection will not find more speed than it has */
-    for (int i = 0; i < 6; i++)
-        guess[i] = ask(1);
-    start();
-    int running[] = {1, 0, 0, 0, 1, 1}; /* on the connection that was there, and on two new ones */
-    for (int i = 0; i < 6; i++)
-        cr_assert_eq(guess[i]->r.state == XH_REQ_RUNNING, running[i], "%d", i);
-    now += 50 * MS;
-    finish(guess[0]);
-    cr_assert_eq(guess[1]->r.state, XH_REQ_RUNNING);
-}
-
 Test(endpoint, a_thin_link_gets_few_connections_once_it_is_known, .init = fresh)
 {
     ask(1);
@@ -984,25 +964,6 @@ Test(endpoint, beside_young_connections_new_ones_are_opened_for_a_long_queue, .i
 {
     known(2, MIB);
     cr_assert_gt(connections_for(60, MIB, 0), 2);
-}
-
-Test(endpoint, a_new_connection_is_opened_for_the_small_parts_at_the_end_of_a_queue, .init = fresh)
-{
-    known(2, MIB);
-    origin.options.connections = 5; /* one of them is for demand alone */
-    cr_assert_eq(connections_for(3, MIB, 1), 2, "not for large ones");
-    struct load *large[] = {&loads[2], &loads[3], &loads[4]};
-    struct load *small[] = {queue(make(1, 65536)), queue(make(1, 65536)), queue(make(1, 65536))};
-    start();
-    cr_assert_eq(sockets(), 5);
-    for (int i = 0; i < 3; i++) {
-        cr_assert_eq(small[i]->r.state, XH_REQ_RUNNING, "%d", i);
-        cr_assert_eq(small[i]->r.opens, 1);
-        cr_assert_eq(large[i]->r.state, XH_REQ_QUEUED, "%d waits for a connection that is there", i);
-    }
-    finish(&loads[0]);
-    cr_assert_eq(large[0]->r.state, XH_REQ_RUNNING);
-    cr_assert_eq(large[0]->r.opens, 0);
 }
 
 /* ---- what is open ------------------------------------------------------------------------- */
