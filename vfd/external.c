@@ -4,6 +4,7 @@
  * every byte of the header, and nowhere else: HDF5's read of a header also brings bytes of the next object. */
 #include "external.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,14 +14,21 @@
 
 #define EXTERNAL 7u      /* type of the message "data storage - external data files" */
 #define CONTINUATION 16u /* type of the message "object header continuation" */
+#define DRIVER_INFO 20u  /* type of the message "driver info" */
 #define OLD_HEAD 16u      /* bytes before the messages in an object header of version 1 */
 #define OLD_MESSAGE 8u    /* bytes before the body of a message in such a header */
 #define BODY_BYTES 8u    /* of a list, before the heap's address: version, reserved, slots allocated, slots used */
 #define WIDE_BYTES 32u   /* most of an address or a length: HDF5 accepts 2, 4, 8, 16 and 32, and uses eight of them */
-#define SUPER_FIELDS_BYTES (3 * WIDE_BYTES)
+#define SUPER_FIELDS_BYTES (4 * WIDE_BYTES)
 #define SEEN_BYTES (8u + BODY_BYTES + 2 * WIDE_BYTES) /* most from a list's type to its first slot's name */
 #define PIECES_MOST 4096u /* parts of one header that are followed: with default settings about 100,000 attributes */
 #define HEADER_MOST (64u << 20) /* bytes of one header that are read, in all its parts */
+#define MULTI "NCSAmult" /* the multi driver's name in driver information */
+#define MULTI_BYTES 8u
+#define BLOCK_BYTES 16u /* of a block of driver information, before its data: version, reserved, size, name */
+#define USES 6u /* HDF5's multi driver has a part for each kind of data, or one for several */
+#define TEMPLATE_MOST 256u /* bytes of a part's name with its final 0; longer ones are refused */
+#define DATA_MOST (8u + USES * (16u + TEMPLATE_MOST)) /* bytes of driver information that are looked at */
 
 /* A number as HDF5 reads it: of wide ones the first 8 bytes. */
 static uint64_t number(const uint8_t *p, unsigned bytes)
@@ -72,6 +80,8 @@ static int read_format(const struct xh_external *e, struct format *f)
     return -1;
 }
 
+static int has_driver_info(const struct xh_external *e, const struct format *f, unsigned version, const uint8_t *p);
+
 int xh_external_is_part(const struct xh_external *e)
 {
     struct format f = {0};
@@ -80,15 +90,23 @@ int xh_external_is_part(const struct xh_external *e)
         return f.odd ? 0 : f.unread ? XH_EXTERNAL_UNTOLD : 1;
     if (e->look(e->ctx, f.base + XH_HDF5_SIGNATURE_BYTES, &version, 1))
         return XH_EXTERNAL_UNTOLD;
-    /* The base address is followed by one of free space, or of an extension, and that by the end of the file. */
+    /* The base address is followed by one of free space, or of an extension, that by the end of the file, and that, in
+     * versions 0 and 1, by the address of driver information. */
     uint64_t at = f.base + (version < 2 ? version == 1 ? 28 : 24 : 12);
-    size_t n = 3 * (size_t)f.addr_bytes;
+    size_t n = (version < 2 ? 4 : 3) * (size_t)f.addr_bytes;
     if (n > e->size - f.base || at > e->size - n)
         return 0; /* HDF5 cannot read it either */
     if (e->look(e->ctx, at, p, n))
         return XH_EXTERNAL_UNTOLD;
     uint64_t base = number(p, f.addr_bytes), end = number(p + 2 * f.addr_bytes, f.addr_bytes);
-    return end < base || end - base > e->size - f.base;
+    return end < base || end - base > e->size - f.base || has_driver_info(e, &f, version, p);
+}
+
+/* The address that stands for none. */
+static uint64_t undefined(const struct format *f)
+{
+    unsigned bytes = f->addr_bytes % 8; /* of wider ones HDF5 uses eight */
+    return bytes ? UINT64_MAX >> 8 * (8 - bytes) : UINT64_MAX;
 }
 
 /* Converts the address at |p| into a place in the file. Like HDF5, uses only the low eight bytes of a wider address.
@@ -100,6 +118,13 @@ static int place(const struct xh_external *e, const struct format *f, const uint
         return 0;
     *out = v + f->base;
     return *out < e->size;
+}
+
+static void make_printable(char *text)
+{
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
+            *c = '?';
 }
 
 /* Stores the list's first name in e->name. |slot| is the list's first slot, |heap| the address of its heap. */
@@ -116,9 +141,7 @@ static void keep_name(struct xh_external *e, const struct format *f, uint64_t he
     if (e->look(e->ctx, at, e->name, n))
         n = 0;
     e->name[n] = '\0';
-    for (char *c = e->name; *c; c++)
-        if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
-            *c = '?';
+    make_printable(e->name);
 }
 
 /* 1 when the |n| bytes at |b| may begin a list's body: version 1, and at least one slot used. */
@@ -135,7 +158,7 @@ static int may_be_anywhere(const struct format *f, const uint8_t *t, size_t head
     const uint8_t *body = t + head;
     uint64_t size = number(t + (head == 8 ? 2 : 1), 2), slots = number(body + 4, 2), used = number(body + 6, 2);
     return used <= slots && size >= BODY_BYTES + f->addr_bytes + used * 3 * f->length_bytes &&
-           number(body + BODY_BYTES, f->addr_bytes) != UINT64_MAX >> 8 * (f->addr_bytes < 8 ? 8 - f->addr_bytes : 0);
+           number(body + BODY_BYTES, f->addr_bytes) != undefined(f);
 }
 
 /* Returns 1 when a list begins at |at| with a message head of |head| bytes; 0 when not; XH_EXTERNAL_UNTOLD when that
@@ -179,7 +202,105 @@ int xh_external_may_hold(const void *p, size_t len)
     return 0;
 }
 
-/* Looks for a list that begins in the |len| bytes at |p|. Returns 1, 0 or XH_EXTERNAL_UNTOLD. */
+/* 1 when driver information may name a part so. HDF5 puts the name of the file, as the program gave it, in place of the
+ * %s, by printf. */
+static int may_name(enum xh_external_parts which, const char *template)
+{
+    int beside = strncmp(template, "%s", 2) == 0;
+    const char *rest = beside ? template + 2 : template;
+    return which != XH_PARTS_NONE && !strchr(rest, '%') &&
+           (beside ? !strchr(rest, '/') : which == XH_PARTS_LOCAL && !strstr(rest, "://"));
+}
+
+/* The |n| bytes at |p| are the multi driver's data. Returns XH_EXTERNAL_PARTS when it names a part that it may not, or
+ * when HDF5 would look for the names behind the bytes; else 0. */
+static int judge_names(struct xh_external *e, const uint8_t *p, size_t n)
+{
+    unsigned seen = 0, count = 0;
+    snprintf(e->name, sizeof e->name, "?");
+    for (unsigned i = 0; i < USES; i++) {
+        unsigned part = n > i && p[i] ? p[i] : i + 1;
+        if (part > USES)
+            return XH_EXTERNAL_PARTS;
+        count += !(seen & 1u << part);
+        seen |= 1u << part;
+    }
+    for (size_t at = 8 + 16 * (size_t)count; count; count--) {
+        const uint8_t *end = at < n ? memchr(p + at, 0, n - at < TEMPLATE_MOST ? n - at : TEMPLATE_MOST) : NULL;
+        if (!end)
+            return XH_EXTERNAL_PARTS;
+        const char *template = (const char *)p + at;
+        if (!may_name(e->parts, template)) {
+            snprintf(e->name, sizeof e->name, "%s", template);
+            make_printable(e->name);
+            return XH_EXTERNAL_PARTS;
+        }
+        at += ((size_t)(end - p) - at + 8) & ~(size_t)7;
+    }
+    e->name[0] = '\0';
+    return 0;
+}
+
+/* The same for the data at |at| of the file. */
+static int judge_data(struct xh_external *e, uint64_t at)
+{
+    uint8_t p[DATA_MOST];
+    size_t n = at >= e->size ? 0 : e->size - at < sizeof p ? (size_t)(e->size - at) : sizeof p;
+    if (n && e->look(e->ctx, at, p, n))
+        return 0; /* HDF5 cannot read it either */
+    return judge_names(e, p, n);
+}
+
+/* Returns 1 when the multi driver's name at |at| stands in a message of driver information: behind a message's head and
+ * the version 0. */
+static int is_driver_message(const struct xh_external *e, uint64_t at)
+{
+    uint8_t p[9];
+    if (at < sizeof p || e->look(e->ctx, at - sizeof p, p, sizeof p) || p[8])
+        return 0;
+    return (p[0] == DRIVER_INFO && p[1] == 0) || p[4] == DRIVER_INFO || p[2] == DRIVER_INFO;
+}
+
+/* Looks for messages of driver information whose driver's name begins in the |len| bytes at |p|. Returns
+ * XH_EXTERNAL_PARTS or 0. */
+static int find_parts(struct xh_external *e, uint64_t at, const uint8_t *p, size_t len)
+{
+    uint8_t edge[MULTI_BYTES];
+    const uint8_t *end = p + len;
+    for (const uint8_t *t = p; t < end && (t = memchr(t, *MULTI, (size_t)(end - t))); t++) {
+        uint64_t from = at + (uint64_t)(t - p);
+        size_t n = (size_t)(end - t) < MULTI_BYTES ? (size_t)(end - t) : MULTI_BYTES;
+        if (from >= e->size || e->size - from < MULTI_BYTES || memcmp(t, MULTI, n) != 0)
+            continue;
+        if (n < MULTI_BYTES && (e->look(e->ctx, from, edge, MULTI_BYTES) || memcmp(edge, MULTI, MULTI_BYTES) != 0))
+            continue;
+        if (is_driver_message(e, from) && judge_data(e, from + MULTI_BYTES + 2))
+            return XH_EXTERNAL_PARTS;
+    }
+    return 0;
+}
+
+int xh_external_is_block(const void *p, size_t len)
+{
+    const uint8_t *head = p;
+    return len >= BLOCK_BYTES && head[0] == 0 && memcmp(head + 8, MULTI, MULTI_BYTES) == 0;
+}
+
+int xh_external_in_block(struct xh_external *e, uint64_t at, const void *p, size_t len)
+{
+    e->name[0] = '\0';
+    e->why = NULL;
+    return e->parts != XH_PARTS_ANY && xh_external_is_block(p, len) ? judge_data(e, at + BLOCK_BYTES) : 0;
+}
+
+int xh_external_in_names(struct xh_external *e, const void *p, size_t len)
+{
+    e->why = NULL;
+    return e->parts != XH_PARTS_ANY ? judge_names(e, p, len) : 0;
+}
+
+/* Looks for a list, or driver information, that begins in the |len| bytes at |p|. Returns 1, 0, XH_EXTERNAL_PARTS or
+ * XH_EXTERNAL_UNTOLD. */
 static int find(struct xh_external *e, struct format *f, uint64_t at, const uint8_t *p, size_t len)
 {
     const uint8_t *end = p + len;
@@ -187,6 +308,10 @@ static int find(struct xh_external *e, struct format *f, uint64_t at, const uint
         return 0;
     if (len > e->size - at) /* HDF5 reads zeroes behind the end of the file */
         end = p + (size_t)(e->size - at);
+    if (e->parts != XH_PARTS_ANY && find_parts(e, at, p, (size_t)(end - p)))
+        return XH_EXTERNAL_PARTS;
+    if (e->no_lists)
+        return 0;
     for (const uint8_t *t = p; t < end && (t = memchr(t, EXTERNAL, (size_t)(end - t))); t++)
         for (size_t k = 0; k < sizeof heads; k++) {
             size_t n = (size_t)(end - t), head = heads[k], body = n > head ? n - head : 0;
@@ -350,6 +475,20 @@ int xh_external_in_header(struct xh_external *e, uint64_t at, const void *bytes,
     }
     free(h.pieces);
     return rc;
+}
+
+static int has_driver_info(const struct xh_external *e, const struct format *f, unsigned version, const uint8_t *p)
+{
+    uint8_t head[512];
+    uint64_t at;
+    const uint8_t *addr = p + (version < 2 ? 3u : 1u) * (size_t)f->addr_bytes; /* of the block, or of the extension */
+    if (number(addr, f->addr_bytes) == undefined(f))
+        return 0;
+    if (version < 2 || !place(e, f, addr, &at))
+        return 1;
+    struct xh_external any = {.size = e->size, .look = e->look, .ctx = e->ctx, .no_lists = 1, .parts = XH_PARTS_NONE};
+    size_t n = e->size - at < sizeof head ? (size_t)(e->size - at) : sizeof head;
+    return any.look(any.ctx, at, head, n) || xh_external_in_header(&any, at, head, n);
 }
 
 int xh_external_is_image(struct xh_external *e, uint64_t at, const void *p, size_t len)

@@ -40,6 +40,7 @@ struct xh_remote {
     /* without user info and fragment; identifies the file. |shown| does not: it may be cut, and lacks the query */
     char *url;
     struct xh_namer names; /* how the file names other files */
+    atomic_int said_part; /* 1: it is a part of another driver's, and a refusal was printed */
     int said_joined; /* 1: a message about an opening with other options was printed */
     int committing;  /* 1: what is flushed is about to be sent */
     int made;        /* 1: it was opened to be made, or made anew */
@@ -57,6 +58,9 @@ struct xh_remote {
     /* Set once, by any thread: HDF5 takes heaps from an image of its metadata cache, not from the place of their
      * addresses. */
     atomic_int elsewhere;
+    /* Where the rest of a block of driver information follows that HDF5 has begun to read; 0: nowhere. Relaxed: it is
+     * the thread that began which reads on. */
+    _Atomic uint64_t names_at;
     _Atomic(struct xh_chunkmap *) chunks; /* of the last hint; any thread takes it, and gives it back */
 
     /* For a file that another file named. The failure of the last read also answers the next reads for a while, even
@@ -606,35 +610,71 @@ static size_t inside(uint64_t size, const struct xh_extent *p, size_t n, struct 
     return k;
 }
 
-/* HDF5 itself reads external raw data, from local files; a file at a URL must not choose which. Returns 0, or
- * XH_E_ACCES with |err| when the |n| extents, of |kind|, name an external file. If that cannot be told, also returns an
- * error: the server chooses its answers, so it could give HDF5 what was withheld here. */
+/* Looks at metadata that is no object header: a block of driver information, of which HDF5 reads the names after the
+ * head. */
+static int look_at_block(struct xh_remote *r, struct xh_external *e, const struct xh_extent *x)
+{
+    if (x->off && x->off == atomic_load_explicit(&r->names_at, memory_order_relaxed) &&
+        xh_external_in_names(e, x->buf, x->len))
+        return XH_EXTERNAL_PARTS;
+    if (xh_external_is_block(x->buf, x->len))
+        atomic_store_explicit(&r->names_at, x->off + x->len, memory_order_relaxed);
+    return xh_external_in_block(e, x->off, x->buf, x->len);
+}
+
+/* HDF5's multi driver clears the error stack. Prints |err|, once for each open file. Returns its code. */
+static int say_once(struct xh_remote *r, const struct xh_err *err)
+{
+    if (!atomic_exchange_explicit(&r->said_part, 1, memory_order_relaxed))
+        xh_say("%s", err->text);
+    return err->code;
+}
+
+/* HDF5 itself reads external raw data, from local files; a file at a URL must not choose which. Nor may its driver
+ * information choose which local files, or URLs with the program's credentials, are opened as its parts. Returns 0, or
+ * XH_E_ACCES with |err| when the |n| extents, of |kind|, name an external file, or such a part. If that cannot be told,
+ * also returns an error: the server chooses its answers, so it could give HDF5 what was withheld here. */
 static int refuse_external(struct xh_remote *r, enum xh_edit_kind kind, const struct xh_extent *ext, size_t n,
                            struct xh_err *err)
 {
     struct looker l = {.r = r};
-    struct xh_external e = {.size = xh_remote_size(r), .look = look, .ctx = &l};
+    struct xh_external e = {.size = xh_remote_size(r), .look = look, .ctx = &l, .no_lists = r->local_sources,
+                            .parts = r->local_sources ? XH_PARTS_LOCAL : XH_PARTS_BESIDE};
     for (size_t i = 0; i < n; i++) {
         const struct xh_extent *x = &ext[i];
-        int image = (r->pages || kind == XH_EDIT_META) && xh_external_is_image(&e, x->off, x->buf, x->len);
+        int image = !e.no_lists && (r->pages || kind == XH_EDIT_META) &&
+                    xh_external_is_image(&e, x->off, x->buf, x->len);
         if (image)
             note_image(r, x->buf, x->len);
-        note_part(r, &e, x->buf, x->len);
+        if (!e.no_lists)
+            note_part(r, &e, x->buf, x->len);
         int found = image || r->pages || e.part ? xh_external_anywhere(&e, x->off, x->buf, x->len)
                     : kind == XH_EDIT_HEADER    ? xh_external_in_header(&e, x->off, x->buf, x->len)
                                                 : 0;
-        if (found == XH_EXTERNAL_UNTOLD)
+        if (!found && kind == XH_EDIT_META)
+            found = look_at_block(r, &e, x);
+        if (found == XH_EXTERNAL_PARTS) {
+            xh_err_set(err, XH_E_ACCES, 0,
+                       "%.200s is a part of a file of HDF5's multi driver, and names '%.200s' as another part: files "
+                       "at URLs may name parts beside them alone (such as '%%s-r.h5'), and local files with the option "
+                       "local_sources. Have it made with names that begin with %%s (H5Pset_fapl_multi)",
+                       r->shown, e.name);
+            return say_once(r, err);
+        }
+        if (found == XH_EXTERNAL_UNTOLD && !r->local_sources)
             return xh_err_set(
                 err, XH_E_ACCES, 0,
                 "whether %.200s names external files, which HDF5 would look for on the local disk, cannot be told, "
                 "as %s: it is read with the option local_sources alone",
                 r->shown, e.why);
-        if (found)
-            return xh_err_set(
+        if (found == 1) {
+            xh_err_set(
                 err, XH_E_ACCES, 0,
                 "%.200s has a dataset whose data is in the external file '%s', which HDF5 would look for on "
                 "the local disk: files at URLs may not name local files, but with the option local_sources",
                 r->shown, *e.name ? e.name : "?");
+            return e.part ? say_once(r, err) : err->code;
+        }
     }
     if (l.rc)
         *err = l.err;
@@ -718,7 +758,7 @@ static int read_inside(struct xh_remote *r, enum xh_edit_kind kind, const struct
         return err->code;
     uint64_t began_ns = r->named ? xh_now_ns() : 0;
     int rc = read_extents(r, kind, ext, k, err), came = rc == 0;
-    if (came && !r->local_sources && (kind != XH_EDIT_RAW || r->pages))
+    if (came && (kind != XH_EDIT_RAW || r->pages))
         rc = refuse_external(r, kind, ext, k, err);
     if (r->named)
         remember(r, rc, err, began_ns, came);

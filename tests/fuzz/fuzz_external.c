@@ -31,10 +31,10 @@ static int look(void *ctx, uint64_t off, void *buf, size_t len)
 
 static void judge(int rc, const struct xh_external *e)
 {
-    hold(rc == 0 || rc == 1 || rc == XH_EXTERNAL_UNTOLD, "another answer");
+    hold(rc == 0 || rc == 1 || rc == XH_EXTERNAL_UNTOLD || (rc == XH_EXTERNAL_PARTS && e->parts), "another answer");
     hold((rc == XH_EXTERNAL_UNTOLD) == (e->why != NULL), "no reason, or one too many");
     hold(memchr(e->name, '\0', sizeof e->name) != NULL, "a name without an end");
-    hold(!*e->name || rc == 1, "a name of nothing");
+    hold(!*e->name || rc > 0, "a name of nothing");
     for (const char *c = e->name; *c; c++)
         hold((unsigned char)*c >= 0x20 && (unsigned char)*c < 0x7f, "a name that drives a terminal");
 }
@@ -44,11 +44,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t size)
     if (size < KNOBS)
         return 0;
     struct file f = {.p = p + KNOBS, .n = size - KNOBS};
-    struct xh_external e = {.look = look, .ctx = &f, .sure = p[0] & 1};
+    struct xh_external e = {.look = look, .ctx = &f, .sure = p[0] & 1,
+                            .parts = (enum xh_external_parts)(p[0] >> 2 & 3)};
     f.size = e.size = f.n + (p[0] & 2 ? BEHIND_BYTES : 0);
     size_t at = (p[1] | (size_t)p[2] << 8) % (f.n + 1), len = p[3] | (size_t)p[4] << 8;
     len = len < f.n - at ? len : f.n - at;
     judge(xh_external_in_header(&e, at, f.p + at, len), &e);
+    f.looked = 0;
+    judge(xh_external_in_block(&e, at, f.p + at, len), &e);
+    judge(xh_external_in_names(&e, f.p + at, len), &e);
+    xh_external_is_part(&e);
     f.looked = 0;
     int found = xh_external_anywhere(&e, at, f.p + at, len);
     judge(found, &e);

@@ -142,9 +142,40 @@ static int found_in_part(uint64_t end, uint64_t size, uint64_t at, uint64_t heap
     return e.part * 10 + xh_external_anywhere(&e, 512, bytes + 512, size - 512);
 }
 
+/* Whether a file with a superblock of |version|, which ends where the file does, counts as a part: |info| tells whether
+ * it has driver information, and |at| where. */
+static int is_part_with(unsigned version, int info, uint64_t at)
+{
+    const uint64_t end = sizeof bytes;
+    uint64_t addr = info ? at : UINT64_MAX;
+    memset(bytes, 0, sizeof bytes);
+    memcpy(bytes, "\x89HDF\r\n\x1a\n", 8);
+    bytes[8] = (unsigned char)version;
+    memset(bytes + (version < 2 ? 13 : 9), 8, 2);
+    if (version < 2) {
+        memcpy(bytes + 40, &end, 8);
+        memcpy(bytes + 48, &addr, 8);
+    } else {
+        addr = info >= 0 ? at : UINT64_MAX;
+        memcpy(bytes + 20, &addr, 8);
+        memcpy(bytes + 28, &end, 8);
+        memcpy(bytes + 1024, "OHDR\x02\0\x80", 7);
+        bytes[1031] = 20;
+        bytes[1032] = 100;
+        memcpy(bytes + 1036, info ? "NCSAmult" : "NCSAxxxx", 8);
+    }
+    struct xh_external e = {.size = sizeof bytes, .look = look};
+    return xh_external_is_part(&e);
+}
+
 /* What a header names lies in another part, and so may the rest of a list. */
 static void check_parts(void)
 {
+    CHECK(is_part_with(0, 1, 1024) && !is_part_with(0, 0, 1024));
+    for (unsigned version = 2; version <= 3; version++) {
+        CHECK(is_part_with(version, 1, 1024) && is_part_with(version, 1, 1u << 20));
+        CHECK(!is_part_with(version, 0, 1024) && !is_part_with(version, -1, 0));
+    }
     CHECK(found_in_part(4096, 4000, 600, 1u << 20) == 11);
     CHECK(found_in_part(0, 4000, 600, 1u << 20) == 11);
     CHECK(found_in_part(4000, 4000, 600, 1u << 20) == 0);
@@ -156,8 +187,81 @@ static void check_parts(void)
     CHECK(xh_external_is_part(&e) == XH_EXTERNAL_UNTOLD); /* what may be a superblock cannot be read */
 }
 
+/* Puts the multi driver's data at |p|, as of a file with one part |template|. Returns how long it is. */
+static size_t put_parts(unsigned char *p, const char *template)
+{
+    memset(p, 1, 6);
+    strcpy((char *)p + 24, template);
+    return 24 + (strlen(template) + 8) / 8 * 8;
+}
+
+/* How driver information in a message behind |before| bytes of an object header is taken, or in a block, |old|. */
+static int named(const char *template, enum xh_external_parts parts, int old, size_t before)
+{
+    unsigned char *p = bytes + 512;
+    memset(bytes, 0, sizeof bytes);
+    struct xh_external e = {.size = sizeof bytes, .look = look, .sure = 1, .parts = parts};
+    if (old) {
+        memcpy(p + 8, "NCSAmult", 8);
+        put_parts(p + 16, template);
+        int rc = xh_external_in_block(&e, 512, p, 16);
+        CHECK(xh_external_is_block(p, 16) && rc == xh_external_in_block(&e, 512, p, 1000));
+        CHECK(rc == xh_external_in_names(&e, p + 16, 512));
+        return rc;
+    }
+    memcpy(p, "OHDR\x02\x01", 6);
+    p[6] = 0xff;
+    p[7] = 3;
+    p += 8;
+    if (before) {
+        p[1] = (unsigned char)before; /* a message that is none */
+        p[2] = (unsigned char)(before >> 8);
+        p += 4 + before;
+    }
+    p[0] = 20;
+    p[1] = 255;
+    memcpy(p + 5, "NCSAmult", 8);
+    put_parts(p + 15, template);
+    int rc = xh_external_in_header(&e, 512, bytes + 512, 512), found = 0;
+    for (size_t from = 0; from < 1024; from += 16)
+        found |= xh_external_anywhere(&e, 512 + from, bytes + 512 + from, 16);
+    CHECK(found == rc);
+    return rc;
+}
+
+/* Driver information: which parts a file may name. */
+static void check_names(void)
+{
+    char longer[300];
+    memset(longer, 'a', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    for (int old = 0; old < 2; old++) {
+        CHECK(named("%s-r.h5", XH_PARTS_BESIDE, old, 0) == 0 && named("%s-r.h5", XH_PARTS_LOCAL, old, 0) == 0);
+        CHECK(named("%s-r.h5", XH_PARTS_NONE, old, 0) == XH_EXTERNAL_PARTS);
+        CHECK(named("/etc/passwd", XH_PARTS_BESIDE, old, 0) == XH_EXTERNAL_PARTS);
+        CHECK(named("/etc/passwd", XH_PARTS_LOCAL, old, 0) == 0 && named("/etc/passwd", XH_PARTS_ANY, old, 0) == 0);
+        CHECK(named("near-r.h5", XH_PARTS_BESIDE, old, 0) == XH_EXTERNAL_PARTS);
+        for (int parts = XH_PARTS_BESIDE; parts <= XH_PARTS_LOCAL; parts++) {
+            CHECK(named("https://h/x", (enum xh_external_parts)parts, old, 0) == XH_EXTERNAL_PARTS);
+            CHECK(named("%.0shttps://h/x", (enum xh_external_parts)parts, old, 0) == XH_EXTERNAL_PARTS);
+            CHECK(named("%s%n", (enum xh_external_parts)parts, old, 0) == XH_EXTERNAL_PARTS);
+            CHECK(named("%s/../x", (enum xh_external_parts)parts, old, 0) == XH_EXTERNAL_PARTS);
+            CHECK(named(longer, (enum xh_external_parts)parts, old, 0) == XH_EXTERNAL_PARTS);
+        }
+    }
+    for (size_t before = 480; before < 504; before++) /* beyond what HDF5 reads of a header first */
+        CHECK(named("/etc/passwd", XH_PARTS_BESIDE, 0, before) == XH_EXTERNAL_PARTS);
+    /* an attribute that only mentions the driver */
+    memset(bytes, 0, sizeof bytes);
+    memcpy(bytes + 512, "OHDR\x02\0\xc8\x0c\x80", 9);
+    memcpy(bytes + 600, "NCSAmulti", 9);
+    struct xh_external e = {.size = sizeof bytes, .look = look, .sure = 1, .parts = XH_PARTS_BESIDE};
+    CHECK(xh_external_in_header(&e, 512, bytes + 512, 512) == 0);
+}
+
 int main(void)
 {
+    check_names();
     CHECK(found(8, 8, 2048, 0, 1));
     CHECK(!found(8, 8, 100, 0, 1));
     CHECK(found(16, 8, 2048, 1, 1)); /* HDF5 passes over the ninth byte */
