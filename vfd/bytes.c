@@ -36,28 +36,39 @@ static void no_url(const char *name, H5FDxhdf5_why_t *why)
     fail(why, EINVAL, name ? xh_mistaken_no_url(name, text) : "H5FDxhdf5_bytes_open: the name is NULL");
 }
 
-/* Returns 0 or a negative code. */
-static int options(const char *config, struct xh_options *o, struct xh_err *err)
+/* In memory of its own: a thread's stack may be small. NULL: failed, |err| is set. Owns: free(). */
+static struct xh_options *options_new(const char *config, struct xh_err *err)
 {
+    struct xh_options *o = malloc(sizeof *o);
+    if (!o) {
+        xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+        return NULL;
+    }
     xh_options_defaults(o);
-    int rc = xh_options_from_env(o, err);
-    return rc || !config ? rc : xh_options_from_string(o, config, "the options given", err);
+    if (xh_options_from_env(o, err) == 0 &&
+        (!config || xh_options_from_string(o, config, "the options given", err) == 0))
+        return o;
+    free(o);
+    return NULL;
 }
 
 int H5FDxhdf5_bytes_expect(const char *name, const char *config, H5FDxhdf5_why_t *why)
 {
-    struct xh_options o;
     struct xh_err err = {0};
     if (!name)
         return fail(why, EINVAL, "H5FDxhdf5_bytes_expect: the name is NULL");
     if (!xh_cache_is_url(name))
         return 0;
-    return options(config, &o, &err) ? tell(&err, why) : xh_cache_expect_now(name, &o);
+    struct xh_options *o = options_new(config, &err);
+    if (!o)
+        return tell(&err, why);
+    int rc = xh_cache_expect_now(name, o);
+    free(o);
+    return rc;
 }
 
 H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5FDxhdf5_why_t *why)
 {
-    struct xh_options o;
     struct xh_err err = {0};
     if (!name || !xh_cache_is_url(name)) {
         no_url(name, why);
@@ -69,9 +80,9 @@ H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5
         fail(why, ENOMEM, "out of memory");
         return NULL;
     }
-    int rc = options(config, &o, &err);
-    if (rc == 0)
-        rc = xh_cache_open(name, &o, &b->file, &err);
+    struct xh_options *o = options_new(config, &err);
+    int rc = o ? xh_cache_open(name, o, &b->file, &err) : -1;
+    free(o);
     if (rc == 0)
         return b;
     tell(&err, why);

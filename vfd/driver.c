@@ -122,7 +122,6 @@ static const char *path_shown(const char *name, char *out, size_t size)
 static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
 {
     const struct xh_namer *by = &f->names->namer;
-    struct xh_options o;
     struct xh_err err = {0};
     char room[512];
     if (by->by_file)
@@ -131,10 +130,13 @@ static int may_be_local(struct xh_vfd_file *f, const char *name, hid_t fapl)
         forget_tried();
         return 0;
     }
-    if (xh_fapl_options(f->h5, fapl, &o, &err))
+    struct xh_options *o = xh_fapl_options_new(f->h5, fapl, &err);
+    if (!o)
         return xh_fail_cache(f->h5, &err);
-    note_tried(name, o.local_sources != 0);
-    if (o.local_sources)
+    int may = o->local_sources != 0;
+    free(o);
+    note_tried(name, may);
+    if (may)
         return 0;
     const char *shown = path_shown(name, room, sizeof room);
     xh_trace(XH_T_VFD, "refused", "path=%s by=%s", shown, by->parent);
@@ -212,12 +214,13 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
                        "several processes write one file by MPI-IO: open %s with H5Pset_fapl_mpio", name);
     if (f->h5->H5Pget_file_locking(fapl, &use, &ignore) < 0)
         ignore = 0;
-    struct xh_options o;
+    struct xh_options *o = NULL;
     struct xh_err err = {0};
     int mentioned = !f->parallel && xh_fapl_mentions(f->h5, fapl, f->names, XH_OPT_ID_local_shadow);
-    if (mentioned && xh_fapl_options(f->h5, fapl, &o, &err))
+    if (mentioned && !(o = xh_fapl_options_new(f->h5, fapl, &err)))
         return xh_fail_cache(f->h5, &err);
-    int rc = xh_local_open(f->h5, name, flags, ignore, mentioned && o.local_shadow ? &o : NULL, &f->local);
+    int rc = xh_local_open(f->h5, name, flags, ignore, o && o->local_shadow ? o : NULL, &f->local);
+    free(o);
     if (rc == 0)
         forget_tried();
     if (!f->parallel || xh_parallel_agree(f->parallel, rc == 0) || rc)

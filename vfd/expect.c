@@ -1,4 +1,6 @@
 /* Files that a program says it will open: see H5FDxhdf5_expect in xhdf5.h. */
+#include <stdlib.h>
+
 #include "../cache/cache.h"
 #include "fapl.h"
 #include "h5err.h"
@@ -6,7 +8,6 @@
 
 herr_t H5FDxhdf5_expect(const char *name, hid_t fapl_id)
 {
-    struct xh_options o;
     struct xh_err err = {0};
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     if (!h5)
@@ -17,9 +18,12 @@ herr_t H5FDxhdf5_expect(const char *name, hid_t fapl_id)
         return xh_h5err_print(h5);
     if (!xh_cache_is_url(name))
         return 0;
-    if (xh_fapl_options(h5, fapl_id, &o, &err)) {
+    struct xh_options *o = xh_fapl_options_new(h5, fapl_id, &err);
+    if (!o) {
         xh_fail_cache(h5, &err);
         return xh_h5err_print(h5);
     }
-    return xh_cache_expect_now(name, &o);
+    herr_t rc = xh_cache_expect_now(name, o);
+    free(o);
+    return rc;
 }

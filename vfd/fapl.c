@@ -137,3 +137,14 @@ int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct x
         xh_elink_namer(h5, &o->namer);
     return rc;
 }
+
+struct xh_options *xh_fapl_options_new(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
+{
+    struct xh_options *o = malloc(sizeof *o);
+    if (!o)
+        xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    if (!o || xh_fapl_options(h5, fapl, o, err) == 0)
+        return o;
+    free(o);
+    return NULL;
+}

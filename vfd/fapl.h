@@ -27,6 +27,10 @@ extern const struct xh_fapl_info xh_fapl_no_memory;
  * struct; later ones take precedence. Returns 0 or a negative code with |err| set. */
 int xh_fapl_options(struct xh_h5 *h5, hid_t fapl, struct xh_options *o, struct xh_err *err);
 
+/* The same in memory of its own: options are too large for the stack of some threads. NULL: failed, |err| is set.
+ * Owns: free(). */
+struct xh_options *xh_fapl_options_new(struct xh_h5 *h5, hid_t fapl, struct xh_err *err);
+
 /* Returns 1 when one of these sources may set option |id|, for |fapl| with the block |info|. Returns 0 when the option
  * has its default, so that the sources need not be read. */
 int xh_fapl_mentions(struct xh_h5 *h5, hid_t fapl, const struct xh_fapl_info *info, enum xh_opt_id id);

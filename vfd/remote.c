@@ -246,15 +246,14 @@ int xh_remote_wants_writing(unsigned flags)
            !(flags & (XH_ACC_SWMR_WRITE | XH_ACC_SWMR_READ));
 }
 
-int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out,
-                   struct xh_err *err)
+static int edit_with(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_options *o,
+                     struct xh_remote **out, struct xh_err *err)
 {
-    struct xh_options o;
     enum xh_edit_how how = flags & XH_ACC_EXCL     ? XH_EDIT_CREATE
                            : !(flags & XH_ACC_TRUNC) ? XH_EDIT_CHANGE
                            : flags & XH_ACC_CREAT    ? XH_EDIT_REPLACE
                                                      : XH_EDIT_EMPTY; /* the family driver looks for parts so */
-    int rc = options_of(url, h5, fapl, &o, err);
+    int rc = options_of(url, h5, fapl, o, err);
     if (rc)
         return rc;
     if (xh_strncasecmp(url, "s3://", 5) == 0) {
@@ -265,17 +264,17 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
                           how == XH_EDIT_CHANGE ? "open for writing" : "create or overwrite",
                           xh_url_shown(url, shown, sizeof shown));
     }
-    if (!o.writable)
+    if (!o->writable)
         return refuse(url, how == XH_EDIT_CHANGE ? "open a URL for writing" : "create or overwrite a file at a URL",
                       ", or set XHDF5_WRITABLE=on, where the server takes writes", err);
     struct xh_remote *r = make(h5, url);
     if (!r)
         return xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
-    if ((rc = xh_edit_open(url, &o, how, &r->edit, err))) {
+    if ((rc = xh_edit_open(url, o, how, &r->edit, err))) {
         unmake(r);
         return rc;
     }
-    settle(r, url, fapl, &o);
+    settle(r, url, fapl, o);
     r->made = how != XH_EDIT_CHANGE;
     if (r->pages)
         xh_edit_has_pages(r->edit);
@@ -284,6 +283,15 @@ int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl
     give_written();
     *out = r;
     return 0;
+}
+
+int xh_remote_edit(struct xh_h5 *h5, const char *url, unsigned flags, hid_t fapl, struct xh_remote **out,
+                   struct xh_err *err)
+{
+    struct xh_options *o = malloc(sizeof *o); /* a thread's stack may be small */
+    int rc = o ? edit_with(h5, url, flags, fapl, o, out, err) : xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
+    free(o);
+    return rc;
 }
 
 const struct xh_namer *xh_remote_namer(const struct xh_remote *r)

@@ -208,21 +208,9 @@ void xh_source_prefix_cut(const char *path)
     xh_source_say("HDF5_EXT_PREFIX", &err);
 }
 
-/* The options of |fapl|, which are too large for the stack of some threads; NULL with |err|. Owns: free(). */
-static struct xh_options *options_new(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
-{
-    struct xh_options *o = malloc(sizeof *o);
-    if (!o)
-        xh_err_set(err, XH_E_NOMEM, 0, "out of memory");
-    if (!o || xh_fapl_options(h5, fapl, o, err) == 0)
-        return o;
-    free(o);
-    return NULL;
-}
-
 static int missing_is_error(struct xh_h5 *h5, hid_t fapl, struct xh_err *err)
 {
-    struct xh_options *o = options_new(h5, fapl, err);
+    struct xh_options *o = xh_fapl_options_new(h5, fapl, err);
     int is = !o || strcmp(o->missing_sources, "error") == 0;
     free(o);
     return is;
@@ -274,7 +262,7 @@ static void expect_next(struct xh_h5 *h5, const char *url, hid_t fapl, const str
     xh_family_foresees(by->family, by, url, &next);
     if (next.anew)
         xh_cache_expect_none(by->family);
-    struct xh_options *o = next.n ? options_new(h5, fapl, XH_IGNORED) : NULL;
+    struct xh_options *o = next.n ? xh_fapl_options_new(h5, fapl, XH_IGNORED) : NULL;
     for (size_t i = 0; i < next.n; i++) {
         char *literal = o && xh_cache_is_url(next.url[i]) && !xh_source_is_afterthought(next.url[i], by)
                             ? xh_literal_url(next.url[i], next.name_at[i])
@@ -303,7 +291,7 @@ static int is_there(struct xh_h5 *h5, const char *url, hid_t fapl)
     struct xh_extent e = {.len = sizeof head, .buf = head};
     struct xh_file *f = NULL;
     struct xh_err err;
-    struct xh_options *o = options_new(h5, fapl, &err);
+    struct xh_options *o = xh_fapl_options_new(h5, fapl, &err);
     if (!o)
         return 0;
     o->retries = 0;

@@ -91,13 +91,17 @@ static int version_of(const struct stat *st, char *out, size_t size)
 static struct xh_shadow *shadow_of(const struct stat *st, const char *path, const struct xh_options *o)
 {
     char version[160];
-    struct xh_options alone;
+    struct xh_options *alone = NULL; /* a thread's stack may be small */
     struct xh_shadow *s = NULL;
     char *whole = realpath(path, NULL), *name = NULL;
     if (version_of(st, version, sizeof version)) {
-        alone = *o;
-        alone.shadow = 0;
-        o = &alone;
+        if (!(alone = malloc(sizeof *alone))) {
+            free(whole);
+            return NULL;
+        }
+        *alone = *o;
+        alone->shadow = 0;
+        o = alone;
     }
     if (asprintf(&name, "file://%s", whole ? whole : path) < 0)
         name = NULL;
@@ -105,6 +109,7 @@ static struct xh_shadow *shadow_of(const struct stat *st, const char *path, cons
         s = NULL;
     free(name);
     free(whole);
+    free(alone);
     return s;
 }
 
