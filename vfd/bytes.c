@@ -6,6 +6,7 @@
 #include "../cache/cache.h"
 #include "../cache/open/mistaken.h"
 #include "python.h"
+#include "uncancelled.h"
 #include "unsaid.h"
 #include "xhdf5.h"
 
@@ -54,6 +55,7 @@ static struct xh_options *options_new(const char *config, struct xh_err *err)
 
 int H5FDxhdf5_bytes_expect(const char *name, const char *config, H5FDxhdf5_why_t *why)
 {
+    XH_UNCANCELLED;
     struct xh_err err = {0};
     if (!name)
         return fail(why, EINVAL, "H5FDxhdf5_bytes_expect: the name is NULL");
@@ -69,6 +71,7 @@ int H5FDxhdf5_bytes_expect(const char *name, const char *config, H5FDxhdf5_why_t
 
 H5FDxhdf5_bytes_t *H5FDxhdf5_bytes_open(const char *name, const char *config, H5FDxhdf5_why_t *why)
 {
+    XH_UNCANCELLED;
     struct xh_err err = {0};
     if (!name || !xh_cache_is_url(name)) {
         no_url(name, why);
@@ -98,6 +101,7 @@ uint64_t H5FDxhdf5_bytes_size(const H5FDxhdf5_bytes_t *b)
 int H5FDxhdf5_bytes_read(H5FDxhdf5_bytes_t *b, size_t n, const uint64_t offs[], const size_t lens[], void *const bufs[],
                          H5FDxhdf5_why_t *why)
 {
+    XH_UNCANCELLED;
     struct xh_extent one = {0}, *ext = n <= 1 ? &one : malloc(n * sizeof *ext);
     struct xh_err err = {0};
     if (!ext)
@@ -112,6 +116,7 @@ int H5FDxhdf5_bytes_read(H5FDxhdf5_bytes_t *b, size_t n, const uint64_t offs[], 
 
 void H5FDxhdf5_bytes_close(H5FDxhdf5_bytes_t *b)
 {
+    XH_UNCANCELLED;
     if (!b)
         return;
     xh_cache_close(b->file);

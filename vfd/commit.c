@@ -5,6 +5,7 @@
 #include "../cache/watch/stats.h"
 #include "h5err.h"
 #include "remote.h"
+#include "uncancelled.h"
 #include "whose.h"
 #include "xhdf5.h"
 
@@ -23,6 +24,7 @@ static int refuse_parts(struct xh_h5 *h5, hid_t file_id, const char *call)
 
 herr_t H5FDxhdf5_commit(hid_t file_id)
 {
+    XH_UNCANCELLED;
     struct xh_remote *remote = NULL;
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     if (!h5 || xh_whose_remote(h5, file_id, &remote))
@@ -44,6 +46,7 @@ herr_t H5FDxhdf5_commit(hid_t file_id)
 
 herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how)
 {
+    XH_UNCANCELLED;
     struct xh_remote *remote = NULL;
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     if (!h5 || xh_whose_remote(h5, file_id, &remote))
@@ -58,6 +61,7 @@ herr_t H5FDxhdf5_discard(hid_t file_id, unsigned how)
 
 ssize_t H5FDxhdf5_get_stats(hid_t file_id, char *text, size_t size)
 {
+    XH_UNCANCELLED;
     struct xh_remote *remote = NULL;
     struct xh_stats s;
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));

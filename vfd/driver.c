@@ -29,6 +29,7 @@
 #include "remote.h"
 #include "selection.h"
 #include "sources.h"
+#include "uncancelled.h"
 #include "whose.h"
 
 struct xh_vfd_file {
@@ -232,6 +233,7 @@ static int open_local(struct xh_vfd_file *f, const char *name, unsigned flags, h
 
 static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t maxaddr)
 {
+    XH_UNCANCELLED;
     struct xh_h5 *h5 = xh_h5_of_callback(__builtin_return_address(0));
     if (!h5)
         return NULL; /* without HDF5's functions there is no stack; standard error has the reason */
@@ -281,6 +283,7 @@ static H5FD_t *open_file(const char *name, unsigned flags, hid_t fapl, haddr_t m
 
 static herr_t close_file(H5FD_t *file)
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     struct xh_h5 *h5 = f->h5;
     struct xh_err err;
@@ -380,6 +383,7 @@ static haddr_t get_eof(const H5FD_t *file, H5FD_mem_t type)
 
 static herr_t get_handle(H5FD_t *file, hid_t fapl, void **handle)
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (!handle)
         return xh_fail(f->h5, XH_E_INVAL, "file handle not valid");
@@ -444,6 +448,7 @@ static void look_for_names(struct xh_vfd_file *f, haddr_t addr, const void *buf,
 
 static herr_t read_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size, void *buf)
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (f->parallel && type == H5FD_MEM_DRAW) {
         int rc = read_view(f, dxpl, addr, size, buf);
@@ -483,6 +488,7 @@ static void unfold(uint32_t count, const H5FD_mem_t types[], const haddr_t addrs
 static herr_t read_vector(H5FD_t *file, hid_t dxpl, uint32_t count, H5FD_mem_t types[], haddr_t addrs[],
                           size_t sizes[], void *bufs[])
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     struct xh_extent few[16];
     struct xh_extent *p = count <= sizeof few / sizeof *few ? few : malloc(count * sizeof *p);
@@ -524,6 +530,7 @@ static int hit_part(void *ctx, const struct xh_extent *p, size_t n)
 static herr_t read_selection(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, size_t count, hid_t memory[], hid_t spaces[],
                              haddr_t addrs[], size_t element_sizes[], void *bufs[])
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     struct part part = {f, kind_of(type)};
     struct xh_selection_ways ways = {&part, !f->remote || xh_remote_may_read_more(f->remote), read_part,
@@ -533,6 +540,7 @@ static herr_t read_selection(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, size_t c
 
 static herr_t write_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr, size_t size, const void *buf)
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (f->remote)
         return xh_remote_write(f->remote, kind_of(type), addr, size, buf);
@@ -541,6 +549,7 @@ static herr_t write_one(H5FD_t *file, H5FD_mem_t type, hid_t dxpl, haddr_t addr,
 
 static herr_t flush_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (f->remote)
         return xh_remote_flush(f->remote, closing);
@@ -549,24 +558,28 @@ static herr_t flush_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
 
 static herr_t truncate_file(H5FD_t *file, hid_t dxpl, hbool_t closing)
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     return f->remote ? xh_remote_truncate(f->remote, f->eoa) : xh_local_truncate(f->local, f->eoa);
 }
 
 static herr_t lock_file(H5FD_t *file, hbool_t rw)
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     return f->remote ? 0 : xh_local_lock(f->local, rw);
 }
 
 static herr_t unlock_file(H5FD_t *file)
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     return f->remote ? 0 : xh_local_unlock(f->local);
 }
 
 static herr_t delete_file(const char *name, hid_t fapl)
 {
+    XH_UNCANCELLED;
     struct xh_h5 *h5 = xh_h5_of_callback(__builtin_return_address(0));
     if (!h5)
         return -1;
@@ -578,6 +591,7 @@ static herr_t delete_file(const char *name, hid_t fapl)
 /* A file that is not parallel supports no operation code, as in sec2. */
 static herr_t ctl(H5FD_t *file, uint64_t op_code, uint64_t flags, const void *input, void **output)
 {
+    XH_UNCANCELLED;
     struct xh_vfd_file *f = (struct xh_vfd_file *)file;
     if (f->parallel && xh_parallel_ctl(f->parallel, op_code, output))
         return 0;

@@ -4,10 +4,12 @@
 #include "../cache/cache.h"
 #include "fapl.h"
 #include "h5err.h"
+#include "uncancelled.h"
 #include "xhdf5.h"
 
 herr_t H5FDxhdf5_expect(const char *name, hid_t fapl_id)
 {
+    XH_UNCANCELLED;
     struct xh_err err = {0};
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     if (!h5)

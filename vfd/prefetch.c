@@ -15,6 +15,7 @@
 #include "h5err.h"
 #include "inside.h"
 #include "remote.h"
+#include "uncancelled.h"
 #include "whose.h"
 #include "xhdf5.h"
 
@@ -27,6 +28,7 @@
 
 herr_t H5FDxhdf5_prefetch(hid_t file_id, size_t n, const haddr_t addrs[], const size_t sizes[])
 {
+    XH_UNCANCELLED;
     struct xh_remote *remote = NULL;
     struct xh_range_list r = {0};
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
@@ -384,6 +386,7 @@ static void add_selection(struct set *s)
 
 herr_t H5Dxhdf5_prefetch(hid_t dset_id, hid_t file_space_id)
 {
+    XH_UNCANCELLED;
     struct xh_h5 *h5 = xh_h5err_enter(__builtin_return_address(0));
     struct xh_remote *remote = NULL;
     struct set s = {.h5 = h5, .id = dset_id};
