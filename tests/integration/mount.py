@@ -371,6 +371,16 @@ def background(tap, server, data, env):
         assert digest(place / "walk.h5") == digest(data / "walk.h5") and len(serving()) == 1
         subprocess.run(["umount", place], check=True)
         harness.wait_for(lambda: not serving(), "its end")
+    with tap.claim("where it is mounted already, an error says what is there and what to do, and nothing is mounted"):
+        assert harness.run([TOOL, "mount", "-l", log, f"{server.url}/walk.h5", place], env)[0] == 0
+        try:
+            status, out, err = harness.run([TOOL, "mount", f"{server.url}/images.h5", place], env)
+            assert status == 3 and re.search("/walk.h5 already.*fusermount3 -u", err), (status, out, err)
+            assert os.listdir(place) == ["walk.h5"] and len(serving()) == 1
+        finally:
+            while os.path.ismount(place):
+                subprocess.run(["umount", place], check=True)
+        harness.wait_for(lambda: not serving(), "its end")
     with tap.claim("SIGTERM unmounts it"):
         assert harness.run([TOOL, "mount", "-l", log, f"{server.url}/walk.h5", place], env)[0] == 0
         os.kill(serving()[0], signal.SIGTERM)

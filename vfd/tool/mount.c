@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <mntent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static const char help[] =
     "It ends by fusermount3 -u DIR, SIGTERM or SIGINT. Users other than root need fusermount3 (package fuse3).\n"
     "\n"
     "Exit codes: 0 it is mounted, or with --foreground it was unmounted; 2 wrong usage; 3 the first file cannot be\n"
-    "opened, or DIR cannot be mounted.\n";
+    "opened, or DIR cannot be mounted, or shows files by this command already.\n";
 
 struct mounting {
     const struct xh_options *o;
@@ -230,6 +231,23 @@ static int in_background(struct mounting *m)
     exit(code);
 }
 
+/* Returns 1 when the last that was mounted on |dir| is a mount of this command, and sets |source| to what it shows. */
+static int is_ours(const char *dir, char *source, size_t room)
+{
+    struct mntent entry;
+    char text[8192];
+    int ours = 0;
+    FILE *table = setmntent("/proc/self/mounts", "re");
+    while (table && getmntent_r(table, &entry, text, sizeof text))
+        if (strcmp(entry.mnt_dir, dir) == 0) {
+            ours = strcmp(entry.mnt_type, "fuse.xhdf5") == 0;
+            snprintf(source, room, "%s", entry.mnt_fsname);
+        }
+    if (table)
+        endmntent(table);
+    return ours;
+}
+
 static int run_command(int argc, char **argv, const struct xh_options *o)
 {
     struct mounting m = {.o = o, .started = -1, .log_fd = -1};
@@ -255,6 +273,11 @@ static int run_command(int argc, char **argv, const struct xh_options *o)
     if (there < 0 || !(m.dir = realpath(dir, NULL)))
         return xh_tool_fail(XH_EXIT_FAILED, "%s: %s", dir, strerror(errno));
     close(there);
+    char source[256];
+    if (is_ours(m.dir, source, sizeof source)) /* the kernel would put the new one over it, and both would be served */
+        return xh_tool_fail(XH_EXIT_FAILED,
+                            "%s shows %s already, by another xhdf5 mount: fusermount3 -u %s ends it; or mount in "
+                            "another directory", dir, source, dir);
     if (open_log(&m) != 0)
         return XH_EXIT_FAILED;
     int code = m.foreground ? run(&m) : in_background(&m);
