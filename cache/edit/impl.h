@@ -38,6 +38,7 @@ struct xh_edit {
     char refused[512];    /* nothing is sent, for this reason; "": it is sent */
     enum xh_edit_discard discard;
     int closing;
+    int told_stays;       /* 1: it was printed that the server refuses to remove what commits leave */
     int told;             /* 1: a forked child has printed that it cannot write */
     int pages;            /* HDF5 reads and writes whole pages; see xh_edit_has_pages */
     int is_current;       /* the server's answers were proved to show the present state, not a cached one */

@@ -288,17 +288,19 @@ void xh_turn_beat(struct xh_turn *t)
     put_owner(t, t->dav, t->name, XH_IGNORED);
 }
 
-void xh_turn_leave(struct xh_turn *t, int empty)
+int xh_turn_leave(struct xh_turn *t, int empty)
 {
     char owner[96], undone[64];
     if (t->taken_ns && empty && xh_now_ns() - t->beat_ns < LEASE_NS / 2) {
+        int trees = xh_dav_removes_trees(t->dav);
         name_of(owner, sizeof owner, t->name, "owner");
-        if (xh_dav_removes_trees(t->dav) && xh_dav_delete(t->dav, t->name) == 0)
-            return;
+        if (trees && xh_dav_delete(t->dav, t->name) == 0)
+            return 0;
+        int rc = xh_dav_delete(t->dav, owner);
         /* XRootD. Once the directory is empty another client's may replace it, and that one is not removed. */
-        if (xh_dav_delete(t->dav, owner) == 0)
+        if (rc == 0)
             xh_dav_delete(t->dav, t->name);
-        return;
+        return rc == XH_E_ACCES || (trees && rc == XH_E_STATUS); /* XRootD refuses while somebody reads it */
     }
     if (!t->taken_ns || xh_dav_move(t->dav, t->name, t->own, 0, XH_IGNORED) == 0)
         xh_turn_remove(t->dav, t->own);
@@ -307,4 +309,5 @@ void xh_turn_leave(struct xh_turn *t, int empty)
         if (xh_turn_named(undone, sizeof undone, t->text, 'u'))
             xh_dav_delete(t->dav, undone);
     }
+    return 0;
 }

@@ -58,8 +58,9 @@ int xh_turn_is_mine(struct xh_turn *t, struct xh_err *err);
 /* Tells waiting clients every few seconds that the owner is alive; cheap between. A failure does not matter. */
 void xh_turn_beat(struct xh_turn *t);
 
-/* Gives up and removes the lock or the directory. |empty|: only the file "owner" is in it. Blocks. */
-void xh_turn_leave(struct xh_turn *t, int empty);
+/* Gives up and removes the lock or the directory. |empty|: only the file "owner" is in it. Returns 1 when the server
+ * refuses to remove such a lock, so that the next writer waits for it, else 0. Blocks. */
+int xh_turn_leave(struct xh_turn *t, int empty);
 
 /* Removes |own|, the directory of an attempt (XH_TURN_PREFIX and so on), and the files that may be in it. Blocks. */
 void xh_turn_remove(struct xh_dav *d, const char *own);

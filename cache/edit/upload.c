@@ -62,6 +62,7 @@ struct attempt {
     struct xh_aside quick; /* opens the connection of the last step */
     int quick_begun;
     char aside[64];        /* where the old file was put aside; "": nowhere */
+    int aside_stays;       /* the server refuses to remove it */
 };
 
 static ptrdiff_t read_new(void *ctx, uint64_t off, char *buf, size_t len, struct xh_err *err)
@@ -133,10 +134,12 @@ static int look(struct xh_aside *s)
 static int finish(struct xh_aside *s)
 {
     struct attempt *a = s->ctx;
-    if (a->aside[0])
-        xh_dav_delete(s->e->side, a->aside);
-    else
+    if (a->aside[0]) {
+        int rc = xh_dav_delete(s->e->side, a->aside);
+        a->aside_stays = rc == XH_E_ACCES || rc == XH_E_STATUS;
+    } else {
         a->looked = xh_dav_stat(s->e->side, "", &a->shown, XH_IGNORED) == 0;
+    }
     if (s->e->closing && a->looked && xh_dav_is_same(a->shown.validator, a->fresh.validator))
         /* here, beside the removal of the lock: freeing a gigabyte of pages takes a while */
         xh_overlay_clear(s->e->overlay);
@@ -444,6 +447,19 @@ static int judge_end(struct xh_edit *e, const struct attempt *a, struct xh_err *
                         "somebody else replaced the file in the moment in which it was committed: this is a conflict");
 }
 
+/* The file is sent. Tells, once, what the server does not let be removed: it would become more with each commit, or
+ * hold up each. */
+static void tell_refused(struct xh_edit *e, const struct attempt *a, int lock_stays)
+{
+    if (e->told_stays || (!a->aside_stays && !lock_stays))
+        return;
+    e->told_stays = 1;
+    xh_say("%s is sent, but the server refuses to remove (DELETE) %s, which stays%s. Whoever writes there needs the "
+           "right to delete, too",
+           xh_dav_shown(e->dav), a->aside_stays ? "the version before it" : "the lock beside it",
+           a->aside_stays ? " beside it at each commit, as NAME.xhdf5-…w…" : ": each writer waits ten seconds for it");
+}
+
 int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
 {
     unsigned broken_off = 0, vain = 0;
@@ -466,10 +482,10 @@ int xh_upload(struct xh_edit *e, struct xh_dav_stat *fresh, struct xh_err *err)
         }
         if (rc == 0)
             xh_aside_begin(&back);
-        if (a.made && !leaves(rc))
-            xh_turn_leave(&a.lock, a.moved);
+        int lock_stays = a.made && !leaves(rc) && xh_turn_leave(&a.lock, a.moved);
         if (rc == 0) {
             xh_aside_end(&back, 0, err);
+            tell_refused(e, &a, lock_stays);
             rc = judge_end(e, &a, err);
         }
         *fresh = a.fresh;

@@ -595,6 +595,15 @@ def check_way(tap, p):
             assert status == 1 and "to another one" in err and p.bytes(name) == before, (method, status, err)
             p.tool("retry", "--all")
             assert p.bytes(name) != before and p.left() == []
+    with tap.claim("way: where the server refuses DELETE, the file is sent, and a line says what stays there"):
+        p.gate.arm(lambda n, method, path: 403 if method == "DELETE" else None)
+        before = p.bytes(name)
+        status, out, err = p.run("f = h5py.File(url, 'r+'); f['a'][0] += 1; f.close()", url)
+        p.gate.arm(lambda *_: None)
+        assert status == 0 and p.bytes(name) != before and err.count("refuses to remove") == 1, (status, err)
+        assert "the right to delete" in err and p.left() == [], (err, p.left())
+        for path in p.root.glob(f"{name}.xhdf5-*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     with tap.claim("way: a file whose requests are redirected to another server is not opened to be written"):
         p.gate.arm(lambda n, m, path: ("to", 302, p.server.url + path) if m in ("HEAD", "GET", "PROPFIND") else None)
         err = p.bad("h5py.File(url, 'r+')", url)
