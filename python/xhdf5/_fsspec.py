@@ -2,6 +2,8 @@
 package's entry point."""
 from __future__ import annotations
 
+import errno
+import time
 from typing import Any, Optional
 
 from fsspec.implementations.chained import ChainedFileSystem
@@ -14,6 +16,11 @@ from ._options import written
 FSSPEC = {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths",
           "skip_instance_cache"}
 
+# A file of which pieces were asked for stays open for the next ones: so many files, and so long. Then the server is
+# asked again whether it is unchanged, as for a file that was announced (`xhdf5.expect`).
+KEPT_FILES = 16
+KEPT_SECONDS = 5.0
+
 
 class Xhdf5FileSystem(ChainedFileSystem):
     """Files at URLs as bytes, to be read. The driver's options are fsspec's storage options. Nothing is listed."""
@@ -25,6 +32,7 @@ class Xhdf5FileSystem(ChainedFileSystem):
         self._target = target_protocol
         self._options = {name: options.pop(name) for name in list(options) if name not in FSSPEC}
         written(self._options)
+        self._kept: dict[str, tuple[float, File]] = {}    # by path, with the moment of opening; used without a lock
         super().__init__(**options)
 
     def _url(self, path: str) -> str:
@@ -51,6 +59,36 @@ class Xhdf5FileSystem(ChainedFileSystem):
 
     isfile = exists
 
+    def _asked(self, path: str) -> tuple[File, bool]:
+        """The file, and whether it was open before. A reader of references, as zarr of kerchunk's, asks for each chunk
+        by a call of its own. If each opened the file, it would cost a round trip, and what the last chunks showed of
+        their order would be lost. Nobody closes these files, as another thread may be reading: what nobody has any more
+        is closed by Python. Two threads that come together may open a file twice."""
+        at, file = self._kept.get(path, (0.0, None))
+        now = time.monotonic()
+        if file and now - at < KEPT_SECONDS:
+            return file, True
+        file = self._open(path)
+        self._kept.pop(path, None)
+        self._kept[path] = now, file
+        for old in list(self._kept)[:-KEPT_FILES]:
+            self._kept.pop(old, None)
+        return file, False
+
+    def _pieces(self, path: str, slices: list[slice]) -> list[bytes]:
+        file, kept = self._asked(path)
+        spans = [one.indices(file.size) for one in slices]
+        try:
+            return file.read_ranges([a for a, _, _ in spans], [max(0, b - a) for a, b, _ in spans])
+        except OSError as e:
+            self._kept.pop(path, None)
+            if not kept or e.errno != errno.ESTALE:
+                raise
+        return self._pieces(path, slices)    # of the version that is there now: the call began after the change
+
+    def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **kwds: Any) -> bytes:
+        return self._pieces(path, [slice(start, end)])[0]
+
     def cat_ranges(self, paths: list[str], starts: Any, ends: Any, max_gap: Any = None, on_error: str = "return",
                    **kwds: Any) -> list[Any]:
         """The ranges of one file are fetched together."""
@@ -60,9 +98,7 @@ class Xhdf5FileSystem(ChainedFileSystem):
         for path in dict.fromkeys(paths):
             mine = [i for i, p in enumerate(paths) if p == path]
             try:
-                with self._open(path) as f:
-                    spans = [slice(begins[i], stops[i]).indices(f.size) for i in mine]
-                    got: list[Any] = f.read_ranges([a for a, _, _ in spans], [max(0, b - a) for a, b, _ in spans])
+                got: list[Any] = self._pieces(path, [slice(begins[i], stops[i]) for i in mine])
             except OSError as e:
                 if on_error != "return":
                     raise

@@ -335,6 +335,38 @@ def virtualizarr():
     assert found[0] == found[1] and len([name for name in found[0] if name.startswith("tas/")]) > 60, found
 
 
+def _fsspec_pieces():
+    """Pieces that are asked for one by one, as zarr asks for kerchunk's chunks: the file is opened once for five
+    seconds, and anew when it was replaced."""
+    import fsspec as fs
+    import xhdf5._fsspec as ours
+    made, path, opened = pathlib.Path(DATA, "pieces.bin"), f"{SERVER}/pieces.bin", []
+    system = fs.filesystem("xhdf5", whole_file_bytes=0, readahead=False, skip_instance_cache=True)
+    plain, kept_s = system._open, ours.KEPT_SECONDS
+    system._open = lambda name: opened.append(name) or plain(name)
+
+    def put(data, date):
+        made.with_suffix(".part").write_bytes(data)
+        os.utime(made.with_suffix(".part"), (date, date))
+        os.rename(made.with_suffix(".part"), made)
+    old, new = (bytes([byte]) * 3000000 for byte in (1, 2))
+    put(old, 1e9)
+    ours.KEPT_SECONDS = 1e9    # however slow the machine is
+    for i in range(20):
+        assert system.cat_file(path, i * 1000, i * 1000 + 999) == old[:999]
+    assert system.cat_ranges([path] * 2, [5, -5], [9, None]) == [old[:4], old[:5]] and opened == [path], opened
+    put(new, 1.1e9)
+    assert system.cat_file(path, 2000000, 2001000) == new[:1000] and len(opened) == 2, opened
+    ours.KEPT_SECONDS = 0
+    put(old, 1.2e9)
+    assert system.cat_file(path, 2000000, 2001000) == old[:1000] and len(opened) == 3, opened
+    ours.KEPT_SECONDS = kept_s
+    for n in range(ours.KEPT_FILES + 4):
+        assert system.cat_file(f"{path}?{n}", 7, 9) == old[:2]
+    assert len(system._kept) == ours.KEPT_FILES
+    raises(FileNotFoundError, "404", system.cat_file, f"{SERVER}/none.bin", 0, 9)
+
+
 def fsspec():
     """fsspec's protocol xhdf5 before a URL: as a file, in pieces, in xarray and kerchunk; not to be written."""
     import fsspec as fs
@@ -357,6 +389,7 @@ def fsspec():
     assert system.cat_file(path, 3, 9) == want[3:9]
     found = system.cat_ranges([f"{SERVER}/none.nc", path], 0, 4)
     assert isinstance(found[0], FileNotFoundError) and found[1] == want[:4], found
+    _fsspec_pieces()
     local = xarray.open_dataset(here, engine="h5netcdf")
     with xarray.open_dataset(url, engine="h5netcdf") as there:
         assert there.equals(local)
