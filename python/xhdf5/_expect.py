@@ -5,7 +5,7 @@ import collections
 import ctypes
 import os
 import threading
-from typing import Any, Iterable
+from typing import Any, Callable, Iterable, Iterator
 
 from ._default import is_url
 from ._hdf5 import Why, plugin
@@ -45,6 +45,19 @@ def more() -> None:
         except ValueError:    # of the options, which are those of all: later openings are not to tell of it again
             _waiting.clear()
             raise
+
+
+def in_turn(names: Iterable[str], url_of: Callable[[str], str], config: bytes) -> Iterator[str]:
+    """The names, one after the other. Those that come next are opened ahead meanwhile. |url_of|: what is opened of a
+    name; "" where nothing is to be opened."""
+    each = list(names)
+    coming = collections.deque((name, url_of(name)) for name in each if len(each) > 1)
+    for name in each:
+        while coming and (not coming[0][1] or one(os.fsencode(coming[0][1]), config)):
+            coming.popleft()
+        if coming and coming[0][0] == name:    # not ahead: it is opened now
+            coming.popleft()
+        yield name
 
 
 def several(names: Iterable[Any], function: str) -> list[Any]:

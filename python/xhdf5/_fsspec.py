@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 from fsspec.implementations.chained import ChainedFileSystem
 
+from . import _expect
 from ._default import is_url
 from ._file import File
 from ._options import written
@@ -31,7 +32,7 @@ class Xhdf5FileSystem(ChainedFileSystem):
                  **options: Any) -> None:
         self._target = target_protocol
         self._options = {name: options.pop(name) for name in list(options) if name not in FSSPEC}
-        written(self._options)
+        self._config = written(self._options).encode()
         self._kept: dict[str, tuple[float, File]] = {}    # by path, with the moment of opening; used without a lock
         super().__init__(**options)
 
@@ -59,15 +60,19 @@ class Xhdf5FileSystem(ChainedFileSystem):
 
     isfile = exists
 
+    def _open_yet(self, path: str) -> Optional[File]:
+        at, file = self._kept.get(path, (0.0, None))
+        return file if file and time.monotonic() - at < KEPT_SECONDS else None
+
     def _asked(self, path: str) -> tuple[File, bool]:
         """The file, and whether it was open before. A reader of references, as zarr of kerchunk's, asks for each chunk
         by a call of its own. If each opened the file, it would cost a round trip, and what the last chunks showed of
         their order would be lost. Nobody closes these files, as another thread may be reading: what nobody has any more
         is closed by Python. Two threads that come together may open a file twice."""
-        at, file = self._kept.get(path, (0.0, None))
-        now = time.monotonic()
-        if file and now - at < KEPT_SECONDS:
+        file = self._open_yet(path)
+        if file:
             return file, True
+        now = time.monotonic()
         file = self._open(path)
         self._kept.pop(path, None)
         self._kept[path] = now, file
@@ -91,11 +96,14 @@ class Xhdf5FileSystem(ChainedFileSystem):
 
     def cat_ranges(self, paths: list[str], starts: Any, ends: Any, max_gap: Any = None, on_error: str = "return",
                    **kwds: Any) -> list[Any]:
-        """The ranges of one file are fetched together."""
+        """The ranges of one file are fetched together, and the next files are opened ahead."""
         def each(value: Any) -> list[Any]:
             return list(value) if isinstance(value, (list, tuple)) else [value] * len(paths)
         begins, stops, found = each(starts), each(ends), [b""] * len(paths)
-        for path in dict.fromkeys(paths):
+
+        def opened(path: str) -> str:
+            return self._url(path) if is_url(self._url(path)) and not self._open_yet(path) else ""
+        for path in _expect.in_turn(dict.fromkeys(paths), opened, self._config):
             mine = [i for i, p in enumerate(paths) if p == path]
             try:
                 got: list[Any] = self._pieces(path, [slice(begins[i], stops[i]) for i in mine])

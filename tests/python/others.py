@@ -337,7 +337,7 @@ def virtualizarr():
 
 def _fsspec_pieces():
     """Pieces that are asked for one by one, as zarr asks for kerchunk's chunks: the file is opened once for five
-    seconds, and anew when it was replaced."""
+    seconds, and anew when it was replaced. Of several files the next ones are opened ahead."""
     import fsspec as fs
     import xhdf5._fsspec as ours
     made, path, opened = pathlib.Path(DATA, "pieces.bin"), f"{SERVER}/pieces.bin", []
@@ -365,6 +365,18 @@ def _fsspec_pieces():
         assert system.cat_file(f"{path}?{n}", 7, 9) == old[:2]
     assert len(system._kept) == ours.KEPT_FILES
     raises(FileNotFoundError, "404", system.cat_file, f"{SERVER}/none.bin", 0, 9)
+    announced, plain_one = [], ours._expect.one
+    ours._expect.one = lambda url, config: announced.append(url) or plain_one(url, config)
+    names = [f"{path}?{n}" for n in (1000, 1001, 1002)]
+    ours.KEPT_SECONDS = 1e9
+    system.cat_file(names[1], 0, 1)
+    assert system.cat_ranges([*names, names[0]], [0, 1, 2, 3], 4) == [old[:4 - i] for i in range(4)]
+    assert set(announced) == {names[0].encode(), names[2].encode()}, announced
+    announced.clear()
+    system.cat_ranges(names, 0, 4)
+    system.cat_ranges([f"{path}?1003"], 0, 4)
+    assert not announced, announced
+    ours._expect.one, ours.KEPT_SECONDS = plain_one, kept_s
 
 
 def fsspec():
