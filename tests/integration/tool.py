@@ -252,6 +252,17 @@ def looks(tap, b):
         assert o["/large"]["type"] == "float32" and o["/large"]["filters"] == "shuffle gzip-4" and o["/names"]["type"] == "string"
         assert o["/entry/data/soft"]["target"] == "/tiny" and o["/entry/data/abroad"]["target"] == "other.h5: /x"
         assert o["/type"]["kind"] == "type" and o["/entry/data/\u00e4\nb"]["shape"] == []
+    with tap.claim("of what HDF5 cannot read its version and the reason are told: a newer one may have written it"):
+        status, _, err = harness.run([harness.H5PY["3.16.0"], "-c",    # HDF5 2.0
+                                      "import h5py, sys\nwith h5py.File(sys.argv[1], 'w', libver='latest') as f:\n"
+                                      "    f.create_dataset('d', data=range(9), chunks=(9,), compression='gzip')",
+                                      f"{b.data}/newer.h5"], harness.clean_env())
+        assert status == 0, err
+        why = "HDF5 1.14.5 cannot read it: bad version number for layout message"
+        out, _ = b.tool("ls", b.url("newer.h5"))
+        assert f"/d  ({why})" in out, out
+        d = json.loads(b.tool("doctor", b.url("newer.h5"), "--quick", "--json", want=1)[0])
+        assert any(why in step["text"] for step in d["steps"] if step["step"].startswith("dataset")), d["steps"]
     with tap.claim("ls shows where a link leads without the user name and the query of a URL"):
         status, _, err = harness.run([harness.DATA_PYTHON, "-c",
                                       "import h5py, sys\nwith h5py.File(sys.argv[1], 'w') as f:\n"

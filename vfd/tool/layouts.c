@@ -96,8 +96,10 @@ static int judge(const struct xh_object *o, double fast, struct xh_flaw *f)
 {
     *f = (struct xh_flaw){.bytes = o->stored_bytes > o->bytes ? o->stored_bytes : o->bytes};
     xh_tool_name(o->path, f->path, sizeof f->path);
-    if (o->kind == XH_OBJ_UNREAD)
-        WHAT("HDF5 cannot read it");
+    if (o->kind == XH_OBJ_UNREAD) {
+        char why[sizeof o->type];
+        WHAT("%s", xh_tool_name(o->type, why, sizeof why));
+    }
     if (o->kind != XH_OBJ_DATASET)
         return f->what[0] != '\0';
     if (o->missing) {

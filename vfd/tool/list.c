@@ -43,7 +43,7 @@ static void print_line(const struct xh_object *o)
     if (o->kind == XH_OBJ_DATASET)
         print_dataset(o);
     else if (o->kind == XH_OBJ_UNREAD)
-        fputs("  (HDF5 cannot read it)", stdout);
+        printf("  (%s)", xh_tool_name(o->type, text, sizeof text));
     else if (o->target)
         printf(" -> %s", xh_tool_name(o->target, text, sizeof text));
     putchar('\n');

@@ -288,6 +288,21 @@ static void weigh_metadata(struct xh_look *l, hid_t id)
                               n.meta_size.attr.index_size + n.meta_size.attr.heap_size;
 }
 
+/* Says in |ob| that it cannot be read, by which HDF5, and with |why| what is on HDF5's error stack now. A newer HDF5
+ * may have written it, and the user's program may have that one. */
+static void is_unread(struct xh_object *ob, int why)
+{
+    struct xh_err err = {0};
+    unsigned v[3] = {0};
+    char what[80];
+    ob->kind = XH_OBJ_UNREAD;
+    if (why)
+        xh_h5_error(&err, XH_E_SYS, "");
+    H5get_libversion(&v[0], &v[1], &v[2]);
+    snprintf(what, sizeof what, "HDF5 %u.%u.%u cannot read it", v[0], v[1], v[2]);
+    snprintf(ob->type, sizeof ob->type, "%s%.*s", what, (int)(sizeof ob->type - sizeof what), err.text);
+}
+
 /* Fills |ob| from the object |name| at |at|. Returns what H5Ovisit expects: 0 to go on. */
 static herr_t see(struct looker *k, hid_t at, const char *name, struct xh_object *ob)
 {
@@ -295,15 +310,17 @@ static herr_t see(struct looker *k, hid_t at, const char *name, struct xh_object
     struct xh_seen *t = &l->seen;
     H5O_info2_t info = {0};
     hid_t id = H5Oopen(at, name, H5P_DEFAULT);
-    ob->kind = XH_OBJ_UNREAD;
-    if (id >= 0 && H5Oget_info3(id, &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0) {
+    if (id < 0)
+        is_unread(ob, 1);
+    else if (H5Oget_info3(id, &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0) {
         ob->kind = info.type == H5O_TYPE_GROUP     ? XH_OBJ_GROUP
                    : info.type == H5O_TYPE_DATASET ? XH_OBJ_DATASET
                                                    : XH_OBJ_TYPE;
         if (ob->kind == XH_OBJ_DATASET && see_dataset(k, ob, id))
-            ob->kind = XH_OBJ_UNREAD;
+            is_unread(ob, 0);
         weigh_metadata(l, id);
-    }
+    } else
+        is_unread(ob, 1);
     xh_h5_close(id);
     t->attributes += info.num_attrs;
     *(ob->kind == XH_OBJ_GROUP ? &t->groups : ob->kind == XH_OBJ_DATASET ? &t->datasets

@@ -15,8 +15,10 @@ struct xh_object {
     const char *path;   /* as the file has it: any bytes */
     const char *target; /* where a soft or external link leads: any bytes */
 
+    char type[256]; /* as text; of what cannot be read: that it cannot, and why */
+
     /* Datasets only. */
-    char type[256], filters[256]; /* as text; '!' marks filters that are not available here */
+    char filters[256]; /* as text; '!' marks filters that are not available here */
     int missing;                  /* 1: such a filter is used */
     int indirect;                 /* 1: its values lie elsewhere in the file (variable length) */
     unsigned rank;
