@@ -66,12 +66,14 @@ static struct xh_turns_read read_of(struct xh_file *f, struct xh_range r, struct
                                   .large = r.len >= XH_STREAM_LEAST_BYTES / 2};
 }
 
-/* |p| is the run of a read of |r|. */
-static void note_stray(struct xh_file *f, struct xh_range r, const struct xh_predict_seq *p)
+/* |s| has seen a read of |r|. Where that lies among the last ones, or near them, it may be of threads that take the
+ * next piece each: streams go on. */
+static void note_stray(struct xh_file *f, struct xh_range r, const struct xh_turns *s)
 {
+    const struct xh_predict_seq *p = &s->run[0].seq;
     int is = p->kind == XH_RUN_NONE || p->first == r.off;
     f->sequence->strays = is ? f->sequence->strays + 1 : 0;
-    if (xh_policy_is_astray(f->sequence->strays))
+    if (xh_policy_is_astray(f->sequence->strays) && s->cover.reads == 1)
         xh_schedule_begins(f, r.off);
 }
 
@@ -105,7 +107,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     struct xh_predict_seq *p = &seen.run[0].seq;
     xh_replicas_get_info(f->origin, &info);
     if (strays)
-        note_stray(f, r, p);
+        note_stray(f, r, &seen);
     struct xh_leading lead = {.len = turns * r.len, .files = turns, .begins = r.off == whole.off,
                               .dataset = whole.len, .joint = f->opened_jointly, .young = info.young,
                               .jumped = xh_turns_jumped(&seen, whole), .strays = f->sequence->strays,
@@ -120,8 +122,12 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
         led = p->ahead >= r.off + r.len;
     }
     if (led) {
+        uint64_t ahead = p->ahead;
+        if (xh_schedule_reach(f, r.off + r.len, reach(p))) { /* of other runs, as theirs were left */
+            xh_turns_forget_ahead(&seen);
+            p->ahead = ahead;
+        }
         f->sequence->turns = seen;
-        xh_schedule_reach(f, r.off + r.len, reach(p));
     }
     pthread_mutex_unlock(&f->sequence->lock);
     return led;

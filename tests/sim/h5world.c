@@ -464,6 +464,7 @@ static uint64_t in_turn(struct h5 *h, uint64_t i, uint64_t n)
     case SIM_ORDER_PERIOD: return i / 3 * 10 + picked[i % 3];
     case SIM_ORDER_THEN: return i < n / 4 ? i : n / 4 + 2 * (i - n / 4);
     case SIM_ORDER_JUMPS: return i < 3 * run ? begins[i / run] * n / 4 + i % run : n;
+    case SIM_ORDER_BACK: return i < run ? i : i < 2 * run ? n - 2 * run + i : i < 5 * run ? i - run : n;
     case SIM_ORDER_FRO: return i < n ? i / 8 % 2 * n / 2 + i / 16 * 8 + i % 8 : n;
     case SIM_ORDER_ANY: return i < run ? i : i < 2 * run ? (37 * i * i + 101 * i) % n : n;
     case SIM_ORDER_TWICE: return i / 2;

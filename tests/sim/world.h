@@ -43,8 +43,9 @@ enum sim_h5 {
 
 /* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second; TWICE: each twice,
  * one read after the other; JUMPS: three runs, each a twentieth of all, from the beginning, the middle and the first
- * quarter; FRO: eight from the beginning, eight from the middle, and so on; ANY: a twentieth, then as many anywhere;
- * POOL: by |threads|, each of which takes the next piece; SOME: |kept| of ten, by chance. */
+ * quarter; BACK: a twentieth, the last one, and three on from where the first ended; FRO: eight from the beginning,
+ * eight from the middle, and so on; ANY: a twentieth, then as many anywhere; POOL: by |threads|, each of which takes the
+ * next piece; SOME: |kept| of ten, by chance. */
 enum sim_order {
     SIM_ORDER_UP,
     SIM_ORDER_DOWN,
@@ -52,6 +53,7 @@ enum sim_order {
     SIM_ORDER_PERIOD,
     SIM_ORDER_THEN,
     SIM_ORDER_JUMPS,
+    SIM_ORDER_BACK,
     SIM_ORDER_FRO,
     SIM_ORDER_ANY,
     SIM_ORDER_TWICE,
