@@ -113,7 +113,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
                               .jumped = xh_turns_jumped(&seen, whole), .strays = f->sequence->strays,
                               .hinted = xh_hints_any(f->hints)};
     uint64_t least = turns > 1 && lead.begins ? XH_STREAM_LEAST_BYTES / turns : 0;
-    if ((large || turns > 1) && xh_policy_leads(&lead) && due.n && p->kind == XH_RUN_UP) {
+    if ((large || turns > 1) && xh_policy_leads(&lead) && due.n && !due.leaves && p->kind == XH_RUN_UP) {
         if (lead.jumped && p->end - r.off >= XH_STREAM_LEAST_BYTES)
             xh_schedule_begins(f, f->sequence->began = r.off);
         p->window = p->window < least && least <= read.window ? least : p->window;
@@ -161,6 +161,13 @@ int xh_sequence_look(struct xh_file *f, struct xh_predict_seq *out)
     return 1;
 }
 
+/* 1 when the last read went on with a run that may have a stream, however short its reads are: their reader takes an
+ * order, and what he reads elsewhere is beside that. */
+static int goes_on_for_long(const struct xh_predict_seq *p)
+{
+    return p->kind == XH_RUN_UP && p->first != p->last.off && p->bytes >= XH_STREAM_LEAST_BYTES;
+}
+
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_turns_due due;
@@ -172,6 +179,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         return 0;
     struct xh_turns_read read = read_of(f, r, whole);
     xh_turns_saw(&f->sequence->turns, &read, &due);
+    if (goes_on_for_long(&f->sequence->turns.run[0].seq))
+        f->sequence->strays = 0;
     xh_schedule_trace("ahead", due.want, due.n);
     if (due.leaves)
         xh_schedule_leave(f);

@@ -15,6 +15,9 @@
 #include "simwire.h"
 #include "world.h"
 
+/* In the order ASIDE, behind so many reads one of so many bytes. */
+#define ASIDE_READS 32
+#define ASIDE_BYTES (4u << 20)
 #define SETS_IN_GROUP 100
 #define SETS_IN_DEPTH  20
 #define SETS_IN_BRANCH 25 /* as the bench's tree has them */
@@ -473,6 +476,7 @@ static uint64_t in_turn(struct h5 *h, uint64_t i, uint64_t n)
         while (dice(h, 10) >= h->w->kept)
             h->passed++;
         return i + h->passed;
+    case SIM_ORDER_ASIDE: return i < n / 2 ? i : n;
     case SIM_ORDER_UP: break;
     }
     return i;
@@ -515,6 +519,17 @@ static uint64_t anywhere(struct h5 *h, uint64_t i, uint64_t n, uint64_t len)
     return h->holds[k];
 }
 
+/* A long piece anywhere in the second half. */
+static int read_aside(struct h5 *h, hid_t set, uint64_t i)
+{
+    uint64_t half = h->w->set_bytes / 2, places_there = (half - ASIDE_BYTES) / ASIDE_BYTES;
+    uint64_t from = half + (37 * i * i + 101 * i) % places_there * ASIDE_BYTES;
+    int rc = read_piece(h, set, from, ASIDE_BYTES);
+    if (rc == 0)
+        check(h, 0, place[0] + from, ASIDE_BYTES);
+    return rc;
+}
+
 static int read_contiguous(struct h5 *h)
 {
     hid_t set = open_set(h, 0);
@@ -532,6 +547,8 @@ static int read_contiguous(struct h5 *h)
         rc = read_piece(h, set, from, n);
         if (rc == 0)
             check(h, 0, place[0] + from, n);
+        if (rc == 0 && h->w->order == SIM_ORDER_ASIDE && i % ASIDE_READS == ASIDE_READS - 1)
+            rc = read_aside(h, set, i);
     }
     if (set >= 0)
         H5Dclose(set);

@@ -576,6 +576,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
                : strstr(b->name, "-back")   ? SIM_ORDER_BACK
                : strstr(b->name, "-fro")    ? SIM_ORDER_FRO
                : strstr(b->name, "-any")    ? SIM_ORDER_ANY
+               : strstr(b->name, "-aside")  ? SIM_ORDER_ASIDE
                : strstr(b->name, "-twice")  ? SIM_ORDER_TWICE
                : strstr(b->name, "-pool")   ? SIM_ORDER_POOL
                : strstr(b->name, "-some")   ? SIM_ORDER_SOME
@@ -877,8 +878,8 @@ static void usage(void)
            "sim --workload … --pauses S            each reply stands still for S seconds in its midst\n"
            "sim --workload … --stalls S                that of each in turn, or each N-th (--every); more\n"
            "    than S seconds more are a failure\n"
-           "sim --workload W1-down|W1-steps|W1-period|W1-then|W1-jumps|W1-back|W1-fro|W1-any|W2-down|W2-steps|\n"
-           "    W2-period|W4-data …   other orders; small datasets\n"
+           "sim --workload W1-down|W1-steps|W1-period|W1-then|W1-jumps|W1-back|W1-fro|W1-any|W1-aside|W2-down|\n"
+           "    W2-steps|W2-period|W4-data …   other orders; small datasets\n"
            "sim --workload W1-twice …                  each piece is read twice, one read after the other\n"
            "sim --workload W1-pool|W2-pool [--threads N] …   by so many threads (4), each of which takes the next\n"
            "    piece\n"

@@ -44,8 +44,8 @@ enum sim_h5 {
 /* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second; TWICE: each twice,
  * one read after the other; JUMPS: three runs, each a twentieth of all, from the beginning, the middle and the first
  * quarter; BACK: a twentieth, the last one, and three on from where the first ended; FRO: eight from the beginning,
- * eight from the middle, and so on; ANY: a twentieth, then as many anywhere; POOL: by |threads|, each of which takes the
- * next piece; SOME: |kept| of ten, by chance. */
+ * eight from the middle, and so on; ANY: a twentieth, then as many anywhere; ASIDE: the first half, and now and then a
+ * long piece of the second; POOL: by |threads|, each of which takes the next piece; SOME: |kept| of ten, by chance. */
 enum sim_order {
     SIM_ORDER_UP,
     SIM_ORDER_DOWN,
@@ -56,6 +56,7 @@ enum sim_order {
     SIM_ORDER_BACK,
     SIM_ORDER_FRO,
     SIM_ORDER_ANY,
+    SIM_ORDER_ASIDE,
     SIM_ORDER_TWICE,
     SIM_ORDER_POOL,
     SIM_ORDER_SOME,
