@@ -177,7 +177,7 @@ unsigned xh_limits_wide_now(const struct xh_file *f, uint64_t bytes, int strays,
     struct xh_origin_info info;
     xh_replicas_get_info(f->origin, &info);
     leaving = leaving < info.open ? leaving : info.open;
-    info.streams += leaving;
+    info.streams = (unsigned)xh_min64(info.streams + leaving, info.streaming); /* some may only have waited for one */
     info.open -= leaving;
     int may = info.streams == info.streaming && (may_deal(f, &info) || (strays && info.far));
     if (strays && info.trip_bytes) /* what lost packets brings less than it might by now */

@@ -307,7 +307,7 @@ static void on_bytes(struct xh_transfer *t, uint64_t off, const uint8_t *data, s
     size_t i = xh_count_before(k, l->nparcels, l->parcels[k].off <= off) - 1;
     xh_disk_keep(l->f->disk, off, data, len, 0);
     pthread_mutex_lock(&s->lock);
-    if (l->turns)
+    if (l->turns && !l->left) /* else it would be of the stream that has begun since */
         note_course(s, l, len);
     for (size_t n; len; off += n, data += n, len -= n) { /* parcels touch where a load has one range */
         struct xh_segment *p = &l->parcels[i++];
@@ -344,11 +344,11 @@ static void on_done(struct xh_transfer *t, const struct xh_err *err)
     struct xh_prefetch *l = t->ctx;
     struct xh_file *f = l->f;
     struct xh_course course = l->course;
-    void (*then)(struct xh_file *, const struct xh_course *) = err ? NULL : l->then;
     struct xh_stage *s = f->stage;
     if (err)
         xh_trace(XH_T_READ, "load-failed", "code=%s", xh_err_name(err->code));
     pthread_mutex_lock(&s->lock);
+    void (*then)(struct xh_file *, const struct xh_course *) = err || l->left ? NULL : l->then;
     load_end(s, l);
     if (then)
         then(f, &course);
