@@ -101,6 +101,11 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     unsigned turns = xh_siblings_opened_for(f);
     if ((!strays && turns == 1) || pthread_mutex_trylock(&f->sequence->lock))
         return 0;
+    if (whole.len == 0 || xh_hints_any(f->hints)) { /* these have orders of their own, and saw() is not told of them */
+        f->sequence->strays = 0;
+        pthread_mutex_unlock(&f->sequence->lock);
+        return 0;
+    }
     struct xh_turns seen = f->sequence->turns; /* what it becomes where the read is led */
     struct xh_turns_read read = read_of(f, r, whole);
     xh_turns_saw(&seen, &read, &due);

@@ -23,6 +23,7 @@
 #define SETS_IN_BRANCH 25 /* as the bench's tree has them */
 #define ROW 4096u /* bytes of a row where there are chunks; those are whole rows */
 #define CHUNK_ROWS_MOST 256u
+#define LARGE_CHUNK_ROWS_MOST 1024u
 
 /* A filter that stands for gzip: a chunk is stored in fewer bytes than it has, and to unpack it takes time. What is
  * stored are the chunk's first bytes, the others are 0. */
@@ -146,7 +147,8 @@ static void make_set(const struct sim_world *w, hid_t file, unsigned i)
         rank = 2;
         dims[0] = most[0] = w->set_bytes / ROW;
         dims[1] = most[1] = chunk[1] = ROW;
-        chunk[0] = (dims[0] + 63) / 64 < CHUNK_ROWS_MOST ? (dims[0] + 63) / 64 : CHUNK_ROWS_MOST;
+        hsize_t rows = w->large_chunks ? LARGE_CHUNK_ROWS_MOST : CHUNK_ROWS_MOST;
+        chunk[0] = (dims[0] + 63) / 64 < rows ? (dims[0] + 63) / 64 : rows;
         if (w->unpack_ns_byte > 0)
             chunk[0] = PACKED_CHUNK_ROWS;
         chunk_bytes = chunk[0] * ROW;

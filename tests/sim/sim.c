@@ -581,6 +581,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
                : strstr(b->name, "-pool")   ? SIM_ORDER_POOL
                : strstr(b->name, "-some")   ? SIM_ORDER_SOME
                                             : SIM_ORDER_UP;
+    w->large_chunks = strstr(b->name, "-large") != NULL;
     if (b->piece_bytes)
         w->read_bytes = b->piece_bytes;
 }
@@ -878,7 +879,7 @@ static void usage(void)
            "sim --workload … --pauses S            each reply stands still for S seconds in its midst\n"
            "sim --workload … --stalls S                that of each in turn, or each N-th (--every); more\n"
            "    than S seconds more are a failure\n"
-           "sim --workload W1-down|W1-steps|W1-period|W1-then|W1-jumps|W1-back|W1-fro|W1-any|W1-aside|W2-down|\n"
+           "sim --workload W1-down|W1-steps|W1-period|W1-then|W1-jumps|W1-back|W1-fro|W1-any|W1-aside|W2-down|W2-large|\n"
            "    W2-steps|W2-period|W4-data …   other orders; small datasets\n"
            "sim --workload W1-twice …                  each piece is read twice, one read after the other\n"
            "sim --workload W1-pool|W2-pool [--threads N] …   by so many threads (4), each of which takes the next\n"

@@ -98,6 +98,7 @@ struct sim_world {
     unsigned pieces;          /* so many of an order are read; 0: all */
     unsigned row;             /* so many reads at random go on from each place; 0 and 1: each is anywhere */
     enum sim_order order;     /* of the pieces of a stream, or of chunks; SIM_ORDER_UP but in the workloads */
+    int large_chunks; /* of 4 MiB, not 1 */
     int shared;               /* the readers have one open file; else each its own */
     enum sim_reading reading[SIM_READERS_MOST];
     uint64_t piece[SIM_READERS_MOST], bytes[SIM_READERS_MOST]; /* of a read; in all */
