@@ -19,7 +19,7 @@ enum xh_run_kind { XH_RUN_NONE, XH_RUN_UP, XH_RUN_STRIDE };
 
 /* What is known of other runs of the file: bytes. */
 struct xh_predict_past {
-    uint64_t shortest; /* of those that ended; 0 also where fewer than two did, or one by far longer reads */
+    uint64_t shortest; /* of those that ended; 0 also where too few did, or one by far longer reads */
     uint64_t longest;  /* of those that ended and had several reads; 0: none did */
     uint64_t all;      /* together; of those that are read in turns, the longest */
     unsigned doubt;    /* grows with those that ended soon, shrinks with reads that went on with one */
