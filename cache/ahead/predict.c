@@ -230,7 +230,8 @@ size_t xh_predict_seq(struct xh_predict_seq *p, struct xh_range r, struct xh_ran
     int within = holds(whole, p->first);
     uint64_t least = within ? whole.off : 0;
     int sure = p->bytes >= SURE_BYTES && p->bytes > r.len;
-    int single = p->bytes <= r.len && whole.len && r.off > whole.off && p->past.shortest <= r.len;
+    int jumps = p->past.large && p->past.shortest > r.len; /* it begins a long run most likely: see turns.c */
+    int single = p->bytes <= r.len && whole.len && r.off > whole.off && !jumps;
     uint64_t most = single ? xh_min64(max_window, SINGLE_BYTES) : max_window;
     uint64_t window = xh_min64(most, window_of(p, sure));
     p->end = within ? whole.off + whole.len : size;

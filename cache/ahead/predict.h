@@ -22,6 +22,7 @@ struct xh_predict_past {
     uint64_t shortest; /* of those that ended; 0 also where too few did, or one by far longer reads */
     uint64_t longest;  /* of those that ended and had several reads; 0: none did */
     uint64_t all;      /* together; of those that are read in turns, the longest */
+    int large;         /* the last read was so large that a stream may begin with it */
     unsigned doubt;    /* grows with those that ended soon, shrinks with reads that went on with one */
 };
 

@@ -190,7 +190,7 @@ static uint64_t bound(const struct xh_turns *s, uint64_t at, uint64_t end)
  * if it had gone on for long: each read that goes over one connection, and not by a stream, costs some round trips. */
 static struct xh_predict_past past_of(const struct xh_turns *s, uint64_t len, int large)
 {
-    struct xh_predict_past past = {.shortest = UINT64_MAX, .doubt = s->doubt};
+    struct xh_predict_past past = {.shortest = UINT64_MAX, .doubt = s->doubt, .large = large};
     uint64_t in_turns = 0;
     unsigned ended = 0, needs = 2;
     for (size_t i = 1; i < XH_RUNS_MOST && s->run[i].seq.last.len; i++) {
