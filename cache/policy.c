@@ -130,7 +130,7 @@ int xh_policy_keeps_told(const struct xh_keeping *k, const struct xh_announced *
 
 /* Sixteen connections bring 128 KiB each of such a read, which is what bytes are dealt for. The first one may be the
  * beginning of a run; after the second one a stream that stands still elsewhere takes connections for nothing. */
-#define STRAY_BYTES (XH_STREAM_LEAST_BYTES / 8)
+#define WORTH_ALL_BYTES (XH_STREAM_LEAST_BYTES / 8)
 #define STRAYS 2
 
 uint64_t xh_policy_stream_end(uint64_t window, uint64_t end)
@@ -162,9 +162,9 @@ int xh_policy_leads(const struct xh_leading *l)
     return l->len >= xh_min64(least, XH_STREAM_LEAST_BYTES / 2) && l->dataset && !l->hinted && !l->joint && goes;
 }
 
-int xh_policy_may_stray(uint64_t len)
+int xh_policy_is_worth_all(uint64_t len)
 {
-    return len >= STRAY_BYTES;
+    return len >= WORTH_ALL_BYTES;
 }
 
 int xh_policy_is_astray(unsigned strays)

@@ -126,7 +126,7 @@ struct xh_leading {
 int xh_policy_leads(const struct xh_leading *l);
 
 /* Returns 1 when a read of |len| bytes is worth all connections. */
-int xh_policy_may_stray(uint64_t len);
+int xh_policy_is_worth_all(uint64_t len);
 
 /* |strays| such reads, one after another, went on with no run. Returns 1 when their reader takes no order: streams end
  * that he is far from, and each is asked for over all connections. */

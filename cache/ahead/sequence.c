@@ -94,7 +94,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     int led = 0;
     if (r.len == 0 || !f->opt.readahead)
         return 0;
-    int large = r.len >= XH_STREAM_LEAST_BYTES / 2, strays = xh_policy_may_stray(r.len);
+    int strays = xh_policy_is_worth_all(r.len);
     if (!strays && !xh_siblings_unread(f))
         return 0;
     struct xh_range whole = xh_layouts_dataset(f, r);
@@ -118,7 +118,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
                               .jumped = xh_turns_jumped(&seen, whole), .strays = f->sequence->strays,
                               .hinted = xh_hints_any(f->hints)};
     uint64_t least = turns > 1 && lead.begins ? XH_STREAM_LEAST_BYTES / turns : 0;
-    if ((large || turns > 1) && xh_policy_leads(&lead) && due.n && !due.leaves && p->kind == XH_RUN_UP) {
+    if ((read.large || turns > 1) && xh_policy_leads(&lead) && due.n && !due.leaves && p->kind == XH_RUN_UP) {
         if (lead.jumped && p->end - r.off >= XH_STREAM_LEAST_BYTES)
             xh_schedule_begins(f, f->sequence->began = r.off);
         p->window = p->window < least && least <= read.window ? least : p->window;

@@ -153,7 +153,7 @@ static unsigned deals(const struct xh_file *f, const struct xh_origin_info *info
     return may_deal(f, info) && !is_single(f, info) ? n : 0;
 }
 
-/* The same, young or not. */
+/* What xh_limits_wide returns, whether connections are young or not. */
 static unsigned wide(const struct xh_file *f, const struct xh_origin_info *info, uint64_t opens, unsigned *there)
 {
     if (info->whole || info->streaming < 2 || xh_replicas_are_several(f->origin))

@@ -23,7 +23,7 @@ static void hold(struct xh_read_op *op)
 /* 1 when |op| reads a large contiguous dataset from its first byte to its last. */
 static int is_all_of_dataset(const struct xh_read_op *op)
 {
-    if (op->bytes < XH_STREAM_LEAST_BYTES / 8) /* the least that is dealt to all connections */
+    if (!xh_policy_is_worth_all(op->bytes))
         return 0;
     struct xh_range r = xh_extents_in_a_row(op->asked, op->nasked), all = xh_layouts_dataset(op->f, r);
     return r.len && all.off == r.off && all.len == r.len;
@@ -37,8 +37,8 @@ static int serve_staged(struct xh_read_op *op, struct xh_err *err)
         return 0;
     op->served_by_stream = xh_sequence_lead(op->f, op->asked, op->nasked);
     op->all_of_dataset = is_all_of_dataset(op);
-    op->strays = xh_policy_may_stray(op->bytes) && xh_sequence_strays(op->f);
-    op->leaving = xh_stage_leaving(op->f);
+    op->strays = xh_policy_is_worth_all(op->bytes) && xh_sequence_strays(op->f);
+    op->leaving = op->all_of_dataset || op->strays ? xh_stage_leaving(op->f) : 0;
     if (!op->reach) {
         here = xh_stage_take(op->f, op, &coming);
         op->served.ahead = op->staged = here + coming;

@@ -323,8 +323,8 @@ Test(policy, a_jump_leads_unless_the_one_before_went_astray)
     cr_expect(xh_policy_leads(&young), "the first read of all");
     cr_expect_not(xh_policy_is_astray(1));
     cr_expect(xh_policy_is_astray(2));
-    cr_expect(xh_policy_may_stray(2 * MIB));
-    cr_expect_not(xh_policy_may_stray(2 * MIB - 1));
+    cr_expect(xh_policy_is_worth_all(2 * MIB));
+    cr_expect_not(xh_policy_is_worth_all(2 * MIB - 1));
 }
 
 Test(policy, with_several_files_side_by_side_their_streams_begin_with_smaller_reads)
