@@ -284,6 +284,11 @@ int xh_policy_came_in_vain(uint64_t bytes, uint64_t size)
     return bytes < size / VAIN_TIMES;
 }
 
+int xh_policy_is_read_through(uint64_t bytes, uint64_t size)
+{
+    return bytes >= size / 2;
+}
+
 int xh_policy_comes_with_rest(uint64_t bytes, uint64_t end, uint64_t size)
 {
     return bytes >= XH_BULK_BYTES && (bytes >= size / REST_TIMES || end <= size / REST_TIMES);

@@ -261,6 +261,9 @@ int xh_policy_is_whole(const struct xh_opened *o);
 /* Returns 1 when a file of |size| that came whole did so in vain, as |bytes| of it were read. */
 int xh_policy_came_in_vain(uint64_t bytes, uint64_t size);
 
+/* Returns 1 when a file of |size| of which |bytes| were read was read through: the next one like it is to come whole. */
+int xh_policy_is_read_through(uint64_t bytes, uint64_t size);
+
 /* Returns 1 when a read of |bytes|, which ends at |end|, comes with the rest of a file of |size| that comes whole; 0:
  * before it. */
 int xh_policy_comes_with_rest(uint64_t bytes, uint64_t end, uint64_t size);

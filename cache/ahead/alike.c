@@ -14,9 +14,12 @@
  * known by other means. */
 #define READS_MOST (16 * XH_LIKENESS_PLACES)
 
-/* One more of the next files is opened ahead for so many that were and came to use: where the row ends, few are asked
- * for that may not be there. Measured as XH_ALIKE_AHEAD: 2.7, 2.9 and 3.1 s with 1, 2 and 4. */
-#define HITS_EACH 2
+/* One of the next files is opened ahead, and so many more for each that was and came to use: where the row ends, few
+ * are asked for that may not be there. 50 and 60 files (M1, M2, M5; 40 ms and 300 Mbit/s, 160 ms): with 1 for each 1.07
+ * of the time. */
+#define HITS_TIMES 2
+/* A row of which so many files, one behind the other, were read through is taken for one whose files all are. */
+#define THROUGH_LEAST 2
 /* A row of which so many, one behind the other, were to be opened ahead in vain is not followed any more: its program
  * takes so long for each file that it wants what is there then, or the files cannot be opened. */
 #define LATE_MOST 2
@@ -28,6 +31,7 @@ static struct row {
     struct xh_likeness last;
     struct xh_counted names; /* of those that the program opened */
     int alike;               /* its last two files were read alike */
+    unsigned through;        /* so many one behind the other were small, and were read through */
     unsigned asked;          /* so many behind the last one are to be opened ahead, or were */
     unsigned hits;           /* so many one behind the other were open already */
     unsigned late;           /* so many were to be, and were not */
@@ -97,6 +101,22 @@ static int may_be(const struct xh_file *f)
     return f->opt.readahead && f->shadow && !f->opt.may_lack && !f->opt.namer.by_file && !f->opened_jointly;
 }
 
+/* 1 when |f| will most likely be read through, as those before it were. The lock is held. */
+static int is_read_through(const struct row *row, const struct xh_file *f)
+{
+    return row && row->through >= THROUGH_LEAST && f->size <= f->opt.whole_file_bytes;
+}
+
+int xh_alike_comes_whole(const struct xh_file *f)
+{
+    if (!may_be(f) || !f->opt.guessed)
+        return 0;
+    pthread_mutex_lock(&lock);
+    int comes = is_read_through(find(row_of(f->url)), f);
+    pthread_mutex_unlock(&lock);
+    return comes;
+}
+
 int xh_alike_begin(struct xh_file *f, uint64_t head)
 {
     struct xh_alike *a = f->alike;
@@ -111,7 +131,7 @@ int xh_alike_begin(struct xh_file *f, uint64_t head)
     if (row) {
         row->turn = ++turns;
         a->before = row->last;
-        a->n = row->alike ? xh_likeness_expect(&row->last, f->size, a->expected) : 0;
+        a->n = row->alike && !is_read_through(row, f) ? xh_likeness_expect(&row->last, f->size, a->expected) : 0;
     }
     pthread_mutex_unlock(&lock);
     a->head = head;
@@ -123,19 +143,22 @@ int xh_alike_begin(struct xh_file *f, uint64_t head)
     return a->n > 0 && !a->before.full;
 }
 
-/* The program has opened |url|, which was opened |ahead| or not. Returns how many of the next ones are to be open. The
- * lock is held. */
-static unsigned goes_on(struct row *row, const char *url, int ahead)
+/* The program has opened |f|, which was opened |ahead| or not. Returns how many of the next ones are to be open; of
+ * those that come whole, no more than may be ahead of a reader. The lock is held. */
+static unsigned goes_on(struct row *row, const struct xh_file *f, int ahead)
 {
+    const char *url = f->url;
     char next[XH_COUNTED_BYTES];
     int is_next = xh_counted_next(&row->names, 1, next) && strcmp(next, url) == 0;
     row->late = ahead ? 0 : row->late + (is_next && row->asked);
     row->asked = is_next && row->asked ? row->asked - 1 : 0;
     row->hits = ahead ? row->hits + 1 : 0;
     xh_counted_saw(&row->names, url);
-    if (row->last.full || row->late >= LATE_MOST) /* where much of each is read, its opening is the least */
+    int whole = is_read_through(row, f);
+    if ((row->last.full && !whole) || row->late >= LATE_MOST) /* where much of each is read, its opening is the least */
         return 0;
-    return (unsigned)xh_min64(1 + row->hits / HITS_EACH, XH_ALIKE_AHEAD);
+    uint64_t most = whole ? xh_ahead_most(f, 1) / xh_max64(f->size, 1) : XH_ALIKE_AHEAD;
+    return (unsigned)xh_min64(xh_min64(1 + HITS_TIMES * row->hits, most), XH_ALIKE_AHEAD);
 }
 
 void xh_alike_opened(const struct xh_file *f, int ahead, int tells, struct xh_alike_next *out)
@@ -146,7 +169,7 @@ void xh_alike_opened(const struct xh_file *f, int ahead, int tells, struct xh_al
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     struct row *row = row_for(row_of(f->url));
-    unsigned most = goes_on(row, f->url, ahead);
+    unsigned most = goes_on(row, f, ahead);
     while (!tells && out->n < most && xh_counted_next(&row->names, out->n + 1, out->name[out->n]))
         out->n++;
     out->asked = (unsigned)xh_min64(row->asked, out->n);
@@ -193,13 +216,15 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
 void xh_alike_end(struct xh_file *f)
 {
     struct xh_alike *a = f->alike;
-    int in_vain = f->opt.guessed && a->reads == 0; /* it was opened ahead */
-    if (!a->row || (a->own.n == 0 && a->n == 0) || in_vain)
+    uint64_t bytes = atomic_load_explicit(&f->counters.bytes_asked, memory_order_relaxed);
+    if (!a->row || (f->opt.guessed && a->reads == 0)) /* it was opened ahead in vain */
         return;
-    int alike = xh_likeness_find(&a->before, &a->own);
+    int through = f->size <= f->opt.whole_file_bytes && xh_policy_is_read_through(bytes, f->size);
+    int known = a->own.n || a->n, alike = xh_likeness_find(&a->before, &a->own);
     pthread_mutex_lock(&lock);
     struct row *row = row_for(a->row);
-    row->alike = alike;
+    row->through = through ? row->through + 1 : 0;
+    row->alike = known ? alike : row->alike;
     if (a->own.n)
         row->last = a->own;
     pthread_mutex_unlock(&lock);

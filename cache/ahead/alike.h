@@ -6,6 +6,9 @@
  * process; two of a row must have been read alike first. At most as much is fetched in vain as the program read of the
  * last file, and no more than opening may waste. It is remembered in this process alone.
  *
+ * Small files of a row that are read through come whole as soon as they are open, where they are opened ahead, each by
+ * one request.
+ *
  * Locks: one for the process, and one for each file; both are leaves. A fork's child begins without rows. Threads:
  * any. */
 #ifndef XH_ALIKE_H
@@ -47,9 +50,10 @@ static inline int xh_alike_expects(const struct xh_alike *a)
     return a->n > 0;
 }
 
-/* So many files of a row are opened ahead at most. Measured: 50 files alike, each with a few reads (simulated M2, 60 ms),
- * take 7.0 s without, and 4.1, 3.3, 2.9 and 2.8 s with 1, 2, 4 and 8. */
-#define XH_ALIKE_AHEAD 4u
+/* So many files of a row are opened ahead at most. Simulated, 60 ms, stock: 50 files alike, each with a few reads (M2),
+ * take 7.0 s without, and 4.1, 3.3, 2.9, 2.4 and 2.3 s with 1, 2, 4, 8 and 16. Where the row ends, as many are asked
+ * for in vain. */
+#define XH_ALIKE_AHEAD 8u
 
 /* The files of a row that the program will open next, most likely, in their order. */
 struct xh_alike_next {
@@ -60,6 +64,9 @@ struct xh_alike_next {
 /* The program has opened |f|; |ahead|: it was open already. |tells|: it says itself what it will open, so none is to be
  * opened for its name. */
 void xh_alike_opened(const struct xh_file *f, int ahead, int tells, struct xh_alike_next *out);
+
+/* 1 when |f| was opened ahead in a row of small files that are read through: it comes whole. */
+int xh_alike_comes_whole(const struct xh_file *f);
 
 /* |f| is about to be closed. */
 void xh_alike_end(struct xh_file *f);

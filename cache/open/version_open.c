@@ -90,11 +90,11 @@ static void begin(struct xh_file *f, uint64_t head_len)
     int small = xh_policy_is_whole(&o);
     if (f->no_parts)
         fetch_from(f, head_len);
-    else if (small && xh_file_is_announced(f)) /* it will be read */
+    else if (small && (xh_file_is_announced(f) || xh_alike_comes_whole(f))) /* it will be read */
         xh_schedule_whole(f, 0);
     if (f->unverified->len)
         head_len = f->unverified->len;
-    int foreseen = !f->no_parts && !o.imaged && !xh_schedule_is_whole(f) && xh_alike_begin(f, head_len);
+    int foreseen = !f->no_parts && !o.imaged && xh_alike_begin(f, head_len);
     if (!f->no_parts && !small && !o.imaged) {
         if (!foreseen)
             xh_walk_begin(f);

@@ -98,11 +98,11 @@ uint64_t xh_limits_most_part(const struct xh_origin_info *info)
     return most < soon ? soon : most;
 }
 
-/* 1 for a small file that is probably one of many which the program has announced: each is one part, and not dealt, as
- * the others come side by side. */
+/* 1 for a small file that is probably one of many which the program has announced, or which are opened ahead: each is
+ * one part, and not dealt, as the others come side by side. */
 static int is_one_of_many(const struct xh_file *f)
 {
-    return xh_file_is_announced(f) && f->size <= f->opt.whole_file_bytes;
+    return (xh_file_is_announced(f) || f->opt.guessed) && f->size <= f->opt.whole_file_bytes;
 }
 
 /* The number of parts that |bytes| are fetched in together. A connection idles for a round trip before each part, so

@@ -35,6 +35,8 @@
 #define WHOLE_FILES 8u
 #define WHOLE_BYTES (UINT64_C(4) << 20)
 #define WHOLE_PIECE 262144u
+#define SMALL_FILES 60u
+#define SMALL_BYTES (UINT64_C(430) << 10)
 #define MANY_BYTES (158 * UINT64_C(8192)) /* whole rows */
 /* A file that the cache reads without HDF5, and a piece of it. */
 #define READ_FILE_BYTES UINT64_C(1000000000)
@@ -506,6 +508,11 @@ static void bench_world(const struct bench *b, struct sim_world *w)
             w->set_bytes = WHOLE_BYTES;
             w->read_bytes = b->piece_bytes ? b->piece_bytes : WHOLE_PIECE;
             w->reads_all = 1;
+        } else if (b->name[1] == '5') {
+            w->sources = SMALL_FILES;
+            w->set_bytes = SMALL_BYTES;
+            w->read_bytes = b->piece_bytes ? b->piece_bytes : SMALL_BYTES;
+            w->reads_all = 1;
         }
         return;
     }
@@ -917,6 +924,7 @@ static void usage(void)
            "sim --workload M2 …   the same, and a number that lies deep in each is read\n"
            "sim --workload M3 …   12 files, of each 600 datasets are opened, which lie up to 30 groups deep\n"
            "sim --workload M4 [--piece BYTES] …   8 files of 4 MB, all of each is read in pieces\n"
+           "sim --workload M5 [--piece BYTES] …   60 files of 440 KB, all of each is read at once, or in pieces\n"
            "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"
            "    [--least R [--beside R]]   a virtual dataset over files, one after another and side by side, beside the\n"
            "    same data in one file; by that, where less than R is a failure\n"

@@ -411,6 +411,8 @@ Test(policy, after_one_that_came_in_vain_a_file_comes_whole_for_a_reader_that_go
     cr_assert(xh_policy_came_in_vain(10000, 4 * MIB), "an attribute of it");
     cr_assert_not(xh_policy_came_in_vain(4 * MIB / 8, 4 * MIB));
     cr_assert_not(xh_policy_came_in_vain(0, 0));
+    cr_assert_not(xh_policy_is_read_through(2 * MIB - 1, 4 * MIB));
+    cr_assert(xh_policy_is_read_through(2 * MIB, 4 * MIB), "half of it");
 }
 
 Test(policy, what_lies_around_reads_in_no_order_comes_once_it_is_paid_for_and_goes_on_while_it_does_not_slow_them)
