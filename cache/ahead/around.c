@@ -68,8 +68,17 @@ static void note_place(struct xh_file *f, struct xh_range r, struct xh_range who
     a->reads++;
 }
 
-/* Lets come what lies around the reads, or not. |most|: so many bytes may be kept. The lock is held. */
-static void go_on(struct xh_file *f, uint64_t most)
+/* Where further reads are expected, after |reads| in |in|: if they are spread evenly, so much farther at either end. */
+static struct xh_range expected(const struct xh_file *f, struct xh_range in, unsigned reads)
+{
+    uint64_t more = in.len / reads, from = in.off - xh_min64(in.off, more);
+    return (struct xh_range){from, xh_min64(in.off + in.len + more, f->size) - from};
+}
+
+/* Lets come what lies around the reads, or not. |most|: so many bytes may be kept; |alone|: the last read was of what
+ * nothing had foreseen. Once all is here that is worth a request of its own, such a read brings what is left around
+ * it: else each read of what is left would wait for a round trip. The lock is held. */
+static void go_on(struct xh_file *f, uint64_t most, int alone)
 {
     struct xh_around *a = f->around;
     struct xh_origin_info info;
@@ -83,11 +92,17 @@ static void go_on(struct xh_file *f, uint64_t most)
     int may = a->in.len <= most && xh_policy_pays_for_all(&paid); /* there may be less room than there was */
     if (b.runs && !may)
         xh_background_end(f);
-    if (b.runs || b.failed || !may || info.streams == 0 || (a->in.off == a->all.off && a->in.len == a->all.len))
+    if (b.runs || b.failed || !may || info.streams == 0)
         return;
-    a->all = a->in;
-    if (!xh_schedule_around(f, a->in, a->last))
+    struct xh_range in = expected(f, a->in, a->reads);
+    in = in.len <= most ? in : a->in;
+    int all = in.off == a->all.off && in.len == a->all.len;
+    if (all || !xh_schedule_around(f, in, a->last)) {
+        a->all = in;
+        if (alone && b.began)
+            xh_schedule_near(f, a->last);
         return;
+    }
     a->all.len = 0;
     xh_background_look(f, &b);
     if (b.began)
@@ -123,7 +138,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     if (s->alone && span.len <= most)
         note_place(f, span, whole, most);
     if (a->in.len)
-        go_on(f, most);
+        go_on(f, most, s->alone && span.len <= most);
     pthread_mutex_unlock(&a->lock);
     return 0;
 }

@@ -259,6 +259,15 @@ int xh_schedule_around(struct xh_file *f, struct xh_range r, uint64_t at)
     return 1;
 }
 
+void xh_schedule_near(struct xh_file *f, uint64_t at)
+{
+    uint64_t gap = xh_background_gap(f), from = at > gap / 2 ? at - gap / 2 : 0;
+    struct xh_range near = {from, xh_min64(gap, f->size - from)};
+    struct xh_keeping k;
+    xh_keep_ahead(f, &k);
+    to_shadow(f, &near, 1, &k, XH_OVER_THOSE_THERE);
+}
+
 /* ---- proposals */
 
 void xh_schedule_trace(const char *event, const struct xh_range *r, size_t n)

@@ -48,6 +48,9 @@ int xh_schedule_is_whole(const struct xh_file *f);
  * from |at| on, if that lies in it. Returns 0 when none is worth a request. */
 int xh_schedule_around(struct xh_file *f, struct xh_range r, uint64_t at);
 
+/* Fetches to the shadow what is not here, and lies so near to |at| that less than a request is worth lies between. */
+void xh_schedule_near(struct xh_file *f, uint64_t at);
+
 /* Fetches what the unverified head has, in the version that is open; nothing where the opening brought none. */
 void xh_schedule_head(struct xh_file *f);
 
