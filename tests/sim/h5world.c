@@ -151,6 +151,8 @@ static void make_set(const struct sim_world *w, hid_t file, unsigned i)
         chunk[0] = (dims[0] + 63) / 64 < rows ? (dims[0] + 63) / 64 : rows;
         if (w->unpack_ns_byte > 0)
             chunk[0] = PACKED_CHUNK_ROWS;
+        if (w->order == SIM_ORDER_BLOCKS)
+            chunk[0] = w->read_bytes / ROW;
         chunk_bytes = chunk[0] * ROW;
         if (w->grows)
             most[0] = H5S_UNLIMITED;
@@ -372,6 +374,7 @@ struct h5 {
     hid_t file;
     uint64_t dice;
     uint64_t holds[POOL_MOST], taken; /* the piece that each thread of a pool reads next; how many were given out */
+    uint64_t block; /* of SIM_ORDER_BLOCKS, the one that is read */
     uint64_t passed; /* of SIM_ORDER_SOME, pieces that were left out so far */
     unsigned rows[POOL_MOST]; /* of reads at random: how many of its row each thread has read */
     unsigned version, *versions; /* of the file's bytes so far, and of its sources'; 0: none */
@@ -462,7 +465,9 @@ static uint64_t of_pool(struct h5 *h, uint64_t i, uint64_t n)
 static uint64_t in_turn(struct h5 *h, uint64_t i, uint64_t n)
 {
     static const uint64_t picked[] = {0, 3, 5}, begins[] = {0, 2, 1};
-    uint64_t run = n < 20 ? 1 : n / 20;
+    uint64_t run = n < 20 ? 1 : n / 20, blocks = 1; /* a power of 2 */
+    while (blocks * 32 <= n)
+        blocks *= 2;
     switch (h->w->order) {
     case SIM_ORDER_DOWN: return i < n ? n - 1 - i : n;
     case SIM_ORDER_STEPS: return 3 * i;
@@ -472,6 +477,9 @@ static uint64_t in_turn(struct h5 *h, uint64_t i, uint64_t n)
     case SIM_ORDER_BACK: return i < run ? i : i < 2 * run ? n - 2 * run + i : i < 5 * run ? i - run : n;
     case SIM_ORDER_FRO: return i < n ? i / 8 % 2 * n / 2 + i / 16 * 8 + i % 8 : n;
     case SIM_ORDER_ANY: return i < run ? i : i < 2 * run ? (37 * i * i + 101 * i) % n : n;
+    case SIM_ORDER_BLOCKS:
+        h->block = i == 0 ? 0 : i % 16 ? h->block : (5 * h->block + 3) % blocks; /* each once */
+        return i < blocks * 16 ? h->block * 16 + i % 16 : n;
     case SIM_ORDER_TWICE: return i / 2;
     case SIM_ORDER_POOL: return of_pool(h, i, n);
     case SIM_ORDER_SOME:

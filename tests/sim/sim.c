@@ -582,6 +582,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
                : strstr(b->name, "-jumps")  ? SIM_ORDER_JUMPS
                : strstr(b->name, "-back")   ? SIM_ORDER_BACK
                : strstr(b->name, "-fro")    ? SIM_ORDER_FRO
+               : strstr(b->name, "-blocks") ? SIM_ORDER_BLOCKS
                : strstr(b->name, "-any")    ? SIM_ORDER_ANY
                : strstr(b->name, "-aside")  ? SIM_ORDER_ASIDE
                : strstr(b->name, "-twice")  ? SIM_ORDER_TWICE
@@ -887,7 +888,7 @@ static void usage(void)
            "sim --workload … --stalls S                that of each in turn, or each N-th (--every); more\n"
            "    than S seconds more are a failure\n"
            "sim --workload W1-down|W1-steps|W1-period|W1-then|W1-jumps|W1-back|W1-fro|W1-any|W1-aside|\n"
-           "    W2-down|W2-large|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
+           "    W1-blocks|W2-blocks|W2-down|W2-large|W2-steps|W2-period|W4-data …   other orders; small datasets\n"
            "sim --workload W1-twice …                  each piece is read twice, one read after the other\n"
            "sim --workload W1-pool|W2-pool [--threads N] …   by so many threads (4), each of which takes the next\n"
            "    piece\n"

@@ -45,7 +45,7 @@ enum sim_h5 {
  * one read after the other; JUMPS: three runs, each a twentieth of all, from the beginning, the middle and the first
  * quarter; BACK: a twentieth, the last one, and three on from where the first ended; FRO: eight from the beginning,
  * eight from the middle, and so on; ANY: a twentieth, then as many anywhere; ASIDE: the first half, and now and then a
- * long piece of the second; POOL: by |threads|, each of which takes the next piece; SOME: |kept| of ten, by chance. */
+ * long piece of the second; BLOCKS: blocks of 16 in no order, each once; POOL: by |threads|, each of which takes the next piece; SOME: |kept| of ten, by chance. */
 enum sim_order {
     SIM_ORDER_UP,
     SIM_ORDER_DOWN,
@@ -55,6 +55,7 @@ enum sim_order {
     SIM_ORDER_JUMPS,
     SIM_ORDER_BACK,
     SIM_ORDER_FRO,
+    SIM_ORDER_BLOCKS,
     SIM_ORDER_ANY,
     SIM_ORDER_ASIDE,
     SIM_ORDER_TWICE,

@@ -419,6 +419,28 @@ Test(order, after_random_reads_a_sequence_is_followed_again)
     xh_chunkindex_free(ci);
 }
 
+/* As tasks that take blocks of an array in no order read them: each block's first chunk comes unexpected, no other. */
+Test(order, blocks_in_no_order_are_each_followed)
+{
+    static const uint64_t order[] = {0, 3, 2, 13, 4, 7, 6, 1, 8, 11, 10, 5, 12, 15, 14, 9};
+    enum { BLOCK = 16, BLOCKS = sizeof order / sizeof *order };
+    uint64_t bytes = 200u << 10, missed = 0, proposed = 0;
+    char known[BLOCK * BLOCKS] = {0};
+    struct xh_chunkindex *ci = array_of(BLOCK * BLOCKS, bytes);
+    for (unsigned i = 0; i < BLOCK * BLOCKS; i++) {
+        struct xh_range out[256];
+        uint64_t at = order[i / BLOCK] * BLOCK + i % BLOCK;
+        missed += i >= 2 * BLOCK && !known[at];
+        xh_chunkindex_link(ci, 8 * bytes);
+        cr_assert(xh_chunkindex_raw(ci, (struct xh_range){DATA_AT + at * bytes, bytes}));
+        for (size_t n = xh_chunkindex_next(ci, 64u << 20, out, 256); n--; proposed++)
+            known[(out[n].off - DATA_AT) / bytes] = 1;
+    }
+    cr_expect_leq(missed, BLOCKS, "%llu chunks came unexpected", (unsigned long long)missed);
+    cr_expect_leq(proposed, BLOCK * BLOCKS * 5 / 4, "%llu were proposed", (unsigned long long)proposed);
+    xh_chunkindex_free(ci);
+}
+
 Test(order, what_was_refused_is_proposed_again)
 {
     struct xh_chunkindex *ci = array_of(100, 65536);

@@ -361,6 +361,7 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
     unsigned period = o->period;
     o->past[o->npast++ % PAST] = rank - o->now.rank;
     o->period = 0; /* the odometer learns meanwhile */
+    int at_end = o->loop[0].len > XH_ORDER_SURE && ended(o, &o->now, 0); /* of a block, as expected */
     enum xh_order_event event = learn(o, rank, look, ctx);
     if (foretold) {
         o->period = period;
@@ -374,7 +375,8 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
         return XH_ORDER_HIT;
     }
     int shown = o->cover.late || o->cover.reads >= SOME_READS;
-    if (++o->strays >= STRAYS && shown && xh_cover_is_upwards(&o->cover, passes)) {
+    o->strays += !at_end;
+    if (o->strays >= STRAYS && shown && xh_cover_is_upwards(&o->cover, passes)) {
         follow_loosely(o);
         return XH_ORDER_TURN;
     }
