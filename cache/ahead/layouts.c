@@ -173,7 +173,7 @@ static void propose_stretch(struct xh_file *f, uint64_t end)
 }
 
 /* Returns 0 when no index knows the chunks that were read. */
-static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
+static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n, int alone)
 {
     struct xh_range r[RANGES_AT_ONCE];
     uint64_t end = 0, flight = xh_limits_flight(f);
@@ -185,7 +185,7 @@ static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n)
                 !xh_chunkindex_begun(chunks, (struct xh_range){ext->off, ext->len});
     xh_chunkindex_link(chunks, flight);
     for (size_t i = 0; i < n; i++) {
-        uint64_t to = xh_chunkindex_raw(chunks, (struct xh_range){ext[i].off, ext[i].len});
+        uint64_t to = xh_chunkindex_raw(chunks, (struct xh_range){ext[i].off, ext[i].len}, alone);
         end = to ? to : end;
     }
     int strayed = xh_chunkindex_strayed(chunks);
@@ -254,7 +254,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     if (s->kind == XH_KIND_RAW && f->layouts->chunks) {
         propose_twins(f, s->ext, s->n);
-        return saw_chunks(f, s->ext, s->n);
+        return saw_chunks(f, s->ext, s->n, s->alone);
     }
     if (s->kind == XH_KIND_RAW)
         return 0;

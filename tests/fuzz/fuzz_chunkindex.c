@@ -132,7 +132,7 @@ static void drive(const uint8_t *p, size_t size, unsigned seed)
         }
         if (len > size - off)
             len = size - off;
-        xh_chunkindex_raw(ci, (struct xh_range){off, len});
+        xh_chunkindex_raw(ci, (struct xh_range){off, len}, 0);
         answers(ci, p, size, 1u << (unsigned)rand() % 24, &todo);
         if (rand() % 16 == 0) {
             xh_chunkindex_refused(ci);

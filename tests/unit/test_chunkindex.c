@@ -322,7 +322,7 @@ static size_t replay(const struct replay *r, struct xh_chunkindex *ci, int wante
         cr_assert_eq(rd->off, t->c[k].addr, "%s: read %zu is not chunk %zu", r->l.name, i, k);
         ++*raw;
         good += proposed[k++];
-        int known = xh_chunkindex_raw(ci, (struct xh_range){rd->off, rd->len}) != 0;
+        int known = xh_chunkindex_raw(ci, (struct xh_range){rd->off, rd->len}, 0) != 0;
         if (!known)
             continue;
         if (wanted)
@@ -423,7 +423,7 @@ static uint64_t foretold_for_parts(const struct replay *r, struct xh_chunkindex 
     uint64_t bytes = 0;
     for (size_t k = 0; k < r->truth.n; k++)
         for (unsigned i = 0; i < n; i++) {
-            cr_assert(xh_chunkindex_raw(ci, (struct xh_range){r->truth.c[k].addr + i * PART, PART}));
+            cr_assert(xh_chunkindex_raw(ci, (struct xh_range){r->truth.c[k].addr + i * PART, PART}, 0));
             for (size_t found = xh_chunkindex_next(ci, 128 * MIB, out, 64); found > 0; found--)
                 bytes += out[found - 1].len;
         }
@@ -489,7 +489,7 @@ static size_t replay_stretches(const struct replay *r, struct xh_chunkindex *ci,
             continue;
         }
         cr_assert_eq(rd->off, r->truth.c[k++].addr, "%s: read %zu", r->l.name, i);
-        if (!xh_chunkindex_raw(ci, (struct xh_range){rd->off, rd->len}))
+        if (!xh_chunkindex_raw(ci, (struct xh_range){rd->off, rd->len}, 0))
             continue;
         feed_wanted(ci, r);
         struct xh_range s = xh_chunkindex_stretch(ci, MIB, LEAST, 64 * MIB, &window);
@@ -544,7 +544,7 @@ Test(chunkindex, a_stretch_that_ends_at_an_unseen_node_has_to_be_four_times_as_l
             if (!r.reads[i].raw)
                 see(ci, &r, r.reads[i].off, r.reads[i].len);
             else
-                xh_chunkindex_raw(ci, (struct xh_range){r.truth.c[k++].addr, 4096});
+                xh_chunkindex_raw(ci, (struct xh_range){r.truth.c[k++].addr, 4096}, 0);
         left = (1024 - k) * 4096;
         s = xh_chunkindex_stretch(ci, 4 * MIB, least * LEAST, 64 * MIB, &window);
         cr_assert_geq(window, least * LEAST);
@@ -554,7 +554,7 @@ Test(chunkindex, a_stretch_that_ends_at_an_unseen_node_has_to_be_four_times_as_l
             cr_assert_eq(s.len, 0, "%u", least);
             feed_wanted(ci, &r); /* it comes: the next look is not at once */
             for (; s.len == 0; waited += 4096) {
-                xh_chunkindex_raw(ci, (struct xh_range){r.truth.c[k++].addr, 4096});
+                xh_chunkindex_raw(ci, (struct xh_range){r.truth.c[k++].addr, 4096}, 0);
                 s = xh_chunkindex_stretch(ci, 4 * MIB, least * LEAST, 64 * MIB, &window);
             }
             cr_assert_eq(waited, least * LEAST / 4);

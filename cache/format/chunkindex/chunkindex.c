@@ -191,7 +191,7 @@ static uint64_t likely_size(const struct xh_chunk *c)
     return c->seg->ix->parts < PARTS_SURE ? c->size : 0;
 }
 
-static enum xh_order_event note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r)
+static enum xh_order_event note(struct xh_chunkindex *ci, struct xh_chunk *c, struct xh_range r, int alone)
 {
     struct xh_index *ix = c->seg->ix;
     int64_t rank = (int64_t)(c->seg->first + (uint64_t)(c - c->seg->chunks));
@@ -202,6 +202,7 @@ static enum xh_order_event note(struct xh_chunkindex *ci, struct xh_chunk *c, st
     int proposed = ix->order.ahead > 0, proven = ix->order.streak >= XH_ORDER_SURE;
     uint64_t len = likely_size(c) ? c->size : r.len;
     ix->order.passes = (unsigned)xh_min64(ci->flight_bytes / (len ? len : 1), PASSES_MOST);
+    ix->order.alone = alone;
     enum xh_order_event event = xh_order_read(&ix->order, rank, xh_index_look, ix);
     ci->asked += r.len;
     if (lo == 0 && len == r.len) {
@@ -266,13 +267,13 @@ void xh_chunkindex_link(struct xh_chunkindex *ci, uint64_t flight_bytes)
     ci->flight_bytes = flight_bytes;
 }
 
-uint64_t xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r)
+uint64_t xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r, int alone)
 {
     /* fast exit: a strided read has a million extents */
     struct xh_chunk *c = ci->map.chunks ? xh_chunk_at(&ci->map, r.off) : NULL;
     if (!c || r.len == 0)
         return 0;
-    int late = note(ci, c, r) == XH_ORDER_LATE;
+    int late = note(ci, c, r, alone) == XH_ORDER_LATE;
     int64_t rank = ci->now->order.now.rank;
     if (!late || xh_index_look(ci->now, rank) != XH_PLACE_CHUNK)
         return r.off + r.len;

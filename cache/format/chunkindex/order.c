@@ -9,6 +9,9 @@
 /* So many reads in one place, before what is left out there is taken for gaps. Eight chunks with gaps, and then eight
  * elsewhere: 1.3 times what was read is asked for; 2.6 where four will do. */
 #define SOME_READS 10u
+/* So many chunks in a row that had been passed by, and that nothing had foreseen: the reader goes through blocks in no
+ * order. What several threads come back for was asked for before. */
+#define LONE_SURE 2u
 #define GAPS_SURE 6u /* gaps in a row that repeat others; by chance, one of nine does: once in 500,000 times */
 #define MAX_HOLES 256 /* most ranks without a chunk that are skipped at a time */
 
@@ -316,6 +319,7 @@ static void follow_loosely(struct xh_order *o)
     o->misses = o->period = 0;
     o->wrong = 0;
     o->ahead = 0;
+    o->lone = 0;
     o->loosely = 1;
 }
 
@@ -337,6 +341,21 @@ static enum xh_order_event read_loosely(struct xh_order *o, int64_t rank, int la
     return XH_ORDER_HIT;
 }
 
+/* The reader is at |rank|, among what had been passed by, and goes on from there. */
+static enum xh_order_event go_back(struct xh_order *o, int64_t rank)
+{
+    start(o, rank);
+    o->loop[0].sure = 1;
+    o->before = XH_ORDER_SURE;
+    o->streak = XH_ORDER_SURE - 1;
+    o->misses = o->strays = 0;
+    o->ahead = 0;
+    o->loosely = 0;
+    o->cover = (struct xh_cover){0};
+    xh_cover_note(&o->cover, (struct xh_range){(uint64_t)rank, 1}, 1, 1);
+    return XH_ORDER_TURN;
+}
+
 enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_look *look, const void *ctx)
 {
     unsigned passes = o->passes ? o->passes : 1;
@@ -351,8 +370,11 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
         return XH_ORDER_AGAIN;
     uint64_t late = o->cover.late;
     int is_near = xh_cover_note(&o->cover, here, o->streak + 1, passes);
-    if (o->loosely && is_near && xh_cover_is_upwards(&o->cover, passes) && (o->cover.late > late || rank > o->now.rank))
-        return read_loosely(o, rank, o->cover.late > late);
+    if (o->loosely && is_near && xh_cover_is_upwards(&o->cover, passes) &&
+        (o->cover.late > late || rank > o->now.rank)) {
+        o->lone = o->cover.late > late && o->alone ? o->lone + 1 : 0;
+        return o->lone >= LONE_SURE ? go_back(o, rank) : read_loosely(o, rank, o->cover.late > late);
+    }
     o->loosely = 0;
     if (!is_near)
         o->strays = 0;

@@ -76,6 +76,8 @@ struct xh_order {
     unsigned strays;       /* misses since |cover| began, or a turn was as expected */
     unsigned passes;       /* the caller's: how many chunks may be passed by for each that is read; 0: one */
     int loosely;           /* 1: chunks are followed as they lie, whether each is read or not; |now| is the farthest */
+    int alone;             /* the caller's: 1: nothing had foreseen what is read now */
+    unsigned lone;         /* where chunks are followed loosely, so many late ones in a row that nothing had foreseen */
     /* The last differences. The newest is past[(npast - 1) % size]. */
     int64_t past[2 * XH_ORDER_PERIOD];
     uint64_t npast, missed; /* number of differences; its value at the last miss */
