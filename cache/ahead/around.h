@@ -1,6 +1,6 @@
-/* Around: what lies around small reads that come in no order. Each waits for a round trip while the link stands idle,
- * and a plain download of all would be over sooner. So what lies around them comes in the background, once their reader
- * has waited for a good part of the time that it takes. */
+/* Around: what lies around reads that come in no order, each of which waits for a round trip, or lies in small pieces
+ * all over an array. The link stands idle meanwhile, and a plain download of all would be over sooner. So what lies
+ * around them comes in the background, once their reader has waited for a good part of the time that it takes. */
 #ifndef XH_AROUND_H
 #define XH_AROUND_H
 

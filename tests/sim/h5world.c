@@ -110,9 +110,9 @@ static void write_packed(const struct sim_world *w, hid_t set)
 static void write_first(hid_t set, hid_t space)
 {
     uint8_t zero = 0;
-    hsize_t at = 0, one = 1;
+    hsize_t at[3] = {0}, one = 1;
     hid_t memory = H5Screate_simple(1, &one, NULL), file = H5Scopy(space);
-    must(H5Sselect_elements(file, H5S_SELECT_SET, 1, &at) >= 0 &&
+    must(H5Sselect_elements(file, H5S_SELECT_SET, 1, at) >= 0 &&
          H5Dwrite(set, H5T_NATIVE_UCHAR, memory, file, H5P_DEFAULT, &zero) >= 0, "its first byte");
     H5Sclose(file);
     H5Sclose(memory);
@@ -135,7 +135,7 @@ static void make_set(const struct sim_world *w, hid_t file, unsigned i)
         H5Gclose(g);
     }
     hid_t dcpl = H5Pcreate(H5P_DATASET_CREATE);
-    hsize_t dims[2] = {w->set_bytes, 1}, most[2] = {w->set_bytes, 1}, chunk[2] = {w->set_bytes, 1};
+    hsize_t dims[3] = {w->set_bytes, 1}, most[3] = {w->set_bytes, 1}, chunk[2] = {w->set_bytes, 1};
     int rank = 1;
     H5Pset_obj_track_times(dcpl, 0);
     int lone = w->sets == 1 && w->h5 != SIM_H5_CHUNKS;
@@ -161,6 +161,11 @@ static void make_set(const struct sim_world *w, hid_t file, unsigned i)
         H5Pset_chunk(dcpl, 2, chunk);
         if (w->unpack_ns_byte > 0)
             set_filter(dcpl);
+    }
+    if (w->h5 == SIM_H5_SLABS) {
+        rank = 3;
+        for (int a = 0; a < 3; a++)
+            dims[a] = most[a] = w->slabs.all[a];
     }
     hid_t space = H5Screate_simple(rank, dims, most);
     hid_t set = H5Dcreate2(file, name, H5T_NATIVE_UCHAR, space, H5P_DEFAULT, dcpl, H5P_DEFAULT);
@@ -565,6 +570,57 @@ static int read_contiguous(struct h5 *h)
     return rc;
 }
 
+static int read_slab(struct h5 *h, hid_t set, const hsize_t *at, const hsize_t *n)
+{
+    const struct sim_slabs *s = &h->w->slabs;
+    uint64_t begun = sim_now(), done = 0;
+    hid_t space = H5Dget_space(set), memory = H5Screate_simple(3, n, NULL);
+    int rc = space < 0 || H5Sselect_hyperslab(space, H5S_SELECT_SET, at, NULL, n, NULL) < 0 ||
+             H5Dread(set, H5T_NATIVE_UCHAR, memory, space, H5P_DEFAULT, h->buf) < 0;
+    H5Sclose(memory);
+    H5Sclose(space);
+    note_read(begun);
+    sim_trace("HDF5 read at=%" PRIu64 ",%" PRIu64 ",%" PRIu64 " took=%.3fms rc=%d", (uint64_t)at[0], (uint64_t)at[1],
+              (uint64_t)at[2], (double)(sim_now() - begun) / 1e6, rc);
+    for (hsize_t i = 0; rc == 0 && i < n[0]; i++)
+        for (hsize_t k = 0; k < n[1]; k++, done += n[2])
+            check(h, done, place[0] + ((at[0] + i) * s->all[1] + at[1] + k) * s->all[2] + at[2], n[2]);
+    return rc ? -1 : 0;
+}
+
+/* All blocks of an array. */
+static int read_slabs(struct h5 *h)
+{
+    const struct sim_slabs *s = &h->w->slabs;
+    hid_t set = open_set(h, 0);
+    uint64_t blocks = 1, number[3];
+    int rc = set < 0 ? -1 : 0;
+    for (int a = 0; a < 3; a++)
+        blocks *= number[a] = (s->all[a] + s->block[a] - 1) / s->block[a];
+    uint64_t *order = calloc(blocks, sizeof *order);
+    for (uint64_t b = 0; order && b < blocks; b++) {
+        uint64_t k = s->shuffled ? dice(h, b + 1) : b;
+        order[b] = order[k];
+        order[k] = b;
+    }
+    for (uint64_t b = 0; rc == 0 && order && b < blocks; b++) {
+        hsize_t at[3], n[3];
+        uint64_t rest = order[b];
+        for (int k = 2; k >= 0; k--) {
+            unsigned a = s->axis[k];
+            at[a] = s->down[a] ? number[a] - 1 - rest % number[a] : rest % number[a];
+            rest /= number[a];
+            at[a] *= s->block[a];
+            n[a] = s->all[a] - at[a] < s->block[a] ? s->all[a] - at[a] : s->block[a];
+        }
+        rc = read_slab(h, set, at, n);
+    }
+    free(order);
+    if (set >= 0)
+        H5Dclose(set);
+    return rc;
+}
+
 /* All datasets in turns, a piece of each. */
 static int read_turns(struct h5 *h)
 {
@@ -814,6 +870,9 @@ int sim_h5_read(const struct sim_world *w, const char *url, uint64_t seed, struc
     case SIM_H5_STREAM:
     case SIM_H5_ROWS:
         rc = rc ? rc : read_contiguous(&h);
+        break;
+    case SIM_H5_SLABS:
+        rc = rc ? rc : read_slabs(&h);
         break;
     case SIM_H5_TURNS:
         rc = rc ? rc : read_turns(&h);

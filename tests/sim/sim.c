@@ -35,6 +35,9 @@
 #define WHOLE_FILES 8u
 #define WHOLE_BYTES (UINT64_C(4) << 20)
 #define WHOLE_PIECE 262144u
+#define SLABS_LEAST_BYTES 8000000u
+#define SLABS_MOST_BYTES 64000000u
+#define SLABS_MOST 1500u
 #define SMALL_FILES 60u
 #define SMALL_BYTES (UINT64_C(430) << 10)
 #define MANY_BYTES (158 * UINT64_C(8192)) /* whole rows */
@@ -390,6 +393,39 @@ static const struct small_file *small_file(const char *name)
 
 /* Reads of the cache itself, by one reader or several in one open file: |reads| pieces each. Returns 0: |b| names
  * none. */
+static uint64_t below(uint64_t *z, uint64_t n)
+{
+    uint64_t x = *z += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return (x ^ (x >> 31)) % n;
+}
+
+/* The blocks of an array that |seed| stands for: at most SLABS_MOST, of 8 to 64 MB in all. */
+static struct sim_slabs slabs_of(uint64_t seed)
+{
+    struct sim_slabs s = {.axis = {0, 1, 2}};
+    uint64_t bytes = 0, blocks = 0, z = seed;
+    while (bytes < SLABS_LEAST_BYTES || bytes > SLABS_MOST_BYTES || blocks > SLABS_MOST) {
+        bytes = blocks = 1;
+        for (int a = 0; a < 3; a++) {
+            uint64_t most = a == 2 ? 8000 : 400, kind = below(&z, 4);
+            bytes *= s.all[a] = 1 + below(&z, most);
+            s.block[a] = kind == 0 ? 1 : kind == 1 ? s.all[a] : 1 + below(&z, kind == 2 ? s.all[a] : 16);
+            s.block[a] = s.block[a] < s.all[a] ? s.block[a] : s.all[a];
+            blocks *= (s.all[a] + s.block[a] - 1) / s.block[a];
+            s.down[a] = below(&z, 6) == 0;
+        }
+    }
+    for (unsigned a = 2, swaps = (unsigned)below(&z, 2); swaps && a > 0; a--) {
+        unsigned k = (unsigned)below(&z, a + 1), was = s.axis[a];
+        s.axis[a] = s.axis[k];
+        s.axis[k] = was;
+    }
+    s.shuffled = below(&z, 4) == 0;
+    return s;
+}
+
 static int is_of_cache(const struct bench *b, struct sim_world *w)
 {
     static const struct {
@@ -493,6 +529,13 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         return;
     if (b->name[0] == 'V') {
         virtual_world(b, w);
+        return;
+    }
+    if (b->name[0] == 'A') {
+        w->h5 = SIM_H5_SLABS;
+        w->sets = 1;
+        w->slabs = slabs_of(b->seed);
+        w->set_bytes = w->slabs.all[0] * w->slabs.all[1] * w->slabs.all[2];
         return;
     }
     if (b->name[0] == 'M') {
@@ -730,6 +773,12 @@ static int run_workload(struct bench *b, double least, double within)
         return run_small_file(b, small->bytes, least);
     struct measured m;
     int rc = measure(b, &m);
+    if (b->name[0] == 'A') {
+        struct sim_slabs s = slabs_of(b->seed);
+        printf("blocks of %" PRIu64 " x %" PRIu64 " x %" PRIu64 " in %" PRIu64 " x %" PRIu64 " x %" PRIu64 ", axes %u%u%u, "
+               "down %u%u%u%s\n", s.block[0], s.block[1], s.block[2], s.all[0], s.all[1], s.all[2], s.axis[0], s.axis[1],
+               s.axis[2], s.down[0], s.down[1], s.down[2], s.shuffled ? ", in no order" : "");
+    }
     for (int i = 0; i < 5 && m.best > 0; i++)
         printf("plain client, %2u connections: %.1f MB/s\n", 1u << i, m.plain[i]);
     printf("%s: %.1f MB/s; connections, requests, seconds, bytes:%s\n", b->name, m.rate, m.more);
@@ -926,6 +975,7 @@ static void usage(void)
            "sim --workload M3 …   12 files, of each 600 datasets are opened, which lie up to 30 groups deep\n"
            "sim --workload M4 [--piece BYTES] …   8 files of 4 MB, all of each is read in pieces\n"
            "sim --workload M5 [--piece BYTES] …   60 files of 440 KB, all of each is read at once, or in pieces\n"
+           "sim --workload A1 --seed N …   blocks of a contiguous array of three axes, 8 to 64 MB: the seed's\n"
            "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"
            "    [--least R [--beside R]]   a virtual dataset over files, one after another and side by side, beside the\n"
            "    same data in one file; by that, where less than R is a failure\n"

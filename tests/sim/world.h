@@ -38,6 +38,7 @@ enum sim_h5 {
     SIM_H5_MANY,   /* many files, one after another: open, a dataset's shape, what lies |depth| groups deep, close */
     SIM_H5_SECOND, /* a part of the first source, and then, while it is open, all of the second */
     SIM_H5_ALONE,  /* all of the second source */
+    SIM_H5_SLABS,  /* blocks of a contiguous array of three axes: sim_slabs */
     SIM_H5_TURNS,  /* contiguous datasets in turns, a piece of each */
 };
 
@@ -70,6 +71,13 @@ struct sim_site {
     double then;
 };
 
+/* An array of bytes, |all| long along each axis. Its blocks are read by loops, the outermost along axis[0], |down|: from
+ * the end; or in no order. */
+struct sim_slabs {
+    uint64_t all[3], block[3];
+    unsigned axis[3], down[3], shuffled;
+};
+
 struct sim_world {
     uint64_t seed;
     struct sim_link link;
@@ -97,6 +105,7 @@ struct sim_world {
     unsigned kept;            /* of SIM_ORDER_SOME, 1 to 10 */
     unsigned each;            /* of many datasets, every so-manieth is looked at, or read; 0 and 1: all */
     unsigned pieces;          /* so many of an order are read; 0: all */
+    struct sim_slabs slabs;   /* of SIM_H5_SLABS */
     unsigned row;             /* so many reads at random go on from each place; 0 and 1: each is anywhere */
     enum sim_order order;     /* of the pieces of a stream, or of chunks; SIM_ORDER_UP but in the workloads */
     int large_chunks; /* of 4 MiB, not 1 */
