@@ -775,9 +775,11 @@ static int run_workload(struct bench *b, double least, double within)
     int rc = measure(b, &m);
     if (b->name[0] == 'A') {
         struct sim_slabs s = slabs_of(b->seed);
-        printf("blocks of %" PRIu64 " x %" PRIu64 " x %" PRIu64 " in %" PRIu64 " x %" PRIu64 " x %" PRIu64 ", axes %u%u%u, "
-               "down %u%u%u%s\n", s.block[0], s.block[1], s.block[2], s.all[0], s.all[1], s.all[2], s.axis[0], s.axis[1],
-               s.axis[2], s.down[0], s.down[1], s.down[2], s.shuffled ? ", in no order" : "");
+        printf("blocks of %" PRIu64 " x %" PRIu64 " x %" PRIu64, s.block[0], s.block[1], s.block[2]);
+        printf(" in %" PRIu64 " x %" PRIu64 " x %" PRIu64 ", axes", s.all[0], s.all[1], s.all[2]);
+        for (int k = 0; k < 3; k++)
+            printf(" %u%s", s.axis[k], s.down[s.axis[k]] ? " down" : "");
+        printf("%s\n", s.shuffled ? ", in no order" : "");
     }
     for (int i = 0; i < 5 && m.best > 0; i++)
         printf("plain client, %2u connections: %.1f MB/s\n", 1u << i, m.plain[i]);

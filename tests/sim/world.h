@@ -42,11 +42,12 @@ enum sim_h5 {
     SIM_H5_TURNS,  /* contiguous datasets in turns, a piece of each */
 };
 
-/* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second; TWICE: each twice,
- * one read after the other; JUMPS: three runs, each a twentieth of all, from the beginning, the middle and the first
- * quarter; BACK: a twentieth, the last one, and three on from where the first ended; FRO: eight from the beginning,
- * eight from the middle, and so on; ANY: a twentieth, then as many anywhere; ASIDE: the first half, and now and then a
- * long piece of the second; BLOCKS: blocks of 16 in no order, each once; POOL: by |threads|, each of which takes the next piece; SOME: |kept| of ten, by chance. */
+/* STEPS: each third piece; PERIOD: 0, 3, 5, 10, 13, 15 and so on; THEN: a quarter, then each second; TWICE: each
+ * twice, one read after the other; JUMPS: three runs, each a twentieth of all, from the beginning, the middle and the
+ * first quarter; BACK: a twentieth, the last one, and three on from where the first ended; FRO: eight from the
+ * beginning, eight from the middle, and so on; ANY: a twentieth, then as many anywhere; ASIDE: the first half, and
+ * now and then a long piece of the second; BLOCKS: blocks of 16 in no order, each once; POOL: by |threads|, each of
+ * which takes the next piece; SOME: |kept| of ten, by chance. */
 enum sim_order {
     SIM_ORDER_UP,
     SIM_ORDER_DOWN,
@@ -71,8 +72,8 @@ struct sim_site {
     double then;
 };
 
-/* An array of bytes, |all| long along each axis. Its blocks are read by loops, the outermost along axis[0], |down|: from
- * the end; or in no order. */
+/* An array of bytes, |all| long along each axis. Its blocks are read by loops, the outermost along axis[0], |down|:
+ * from the end; or in no order. */
 struct sim_slabs {
     uint64_t all[3], block[3];
     unsigned axis[3], down[3], shuffled;

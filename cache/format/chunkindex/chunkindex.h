@@ -41,8 +41,8 @@ int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r);
  * behind it. 0: not known. */
 void xh_chunkindex_link(struct xh_chunkindex *ci, uint64_t flight_bytes);
 
-/* Notes a raw read; |alone|: of what nothing had foreseen. Returns the end of what its reader has come to, which lies farther where that is several threads; 0
- * where it lies in no chunk of a known index. */
+/* Notes a raw read; |alone|: of what nothing had foreseen. Returns the end of what its reader has come to, which lies
+ * farther where that is several threads; 0 where it lies in no chunk of a known index. */
 uint64_t xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r, int alone);
 
 /* Returns 1 once after the reader left a proven order: it will not read next what was proposed last. */
