@@ -29,6 +29,7 @@ struct xh_layouts;
 struct xh_metadata_image;
 struct xh_other_files;
 struct xh_read_op;
+struct xh_planes;
 struct xh_repeats;
 struct xh_sequence;
 struct xh_sharing;
@@ -101,6 +102,7 @@ struct xh_file {
     struct xh_layouts *layouts;       /* where raw data lies */
     struct xh_heaps *heaps;           /* where values of variable length lie */
     struct xh_repeats *repeats;
+    struct xh_planes *planes;
     struct xh_around *around; /* of reads in no order */
     struct xh_alike *alike; /* read as the file before it */
     struct xh_sequence *sequence;

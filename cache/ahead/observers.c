@@ -7,6 +7,7 @@
 #include "layouts.h"
 #include "object.h"
 #include "observer.h"
+#include "planes.h"
 #include "repeats.h"
 #include "row.h"
 #include "sequence.h"
@@ -28,6 +29,7 @@ static const struct xh_observer *const observers[] = {
     &xh_descriptors_observer,
     &xh_repeats_observer,
     &xh_layouts_observer,
+    &xh_planes_observer,
     &xh_sequence_observer,
     &xh_row_observer,
     &xh_walk_observer,

@@ -10,6 +10,7 @@
 #include "ahead/heaps.h"
 #include "ahead/hints.h"
 #include "ahead/layouts.h"
+#include "ahead/planes.h"
 #include "ahead/repeats.h"
 #include "ahead/schedule.h"
 #include "ahead/sequence.h"
@@ -45,6 +46,7 @@ struct whole_file {
     struct xh_layouts layouts;
     struct xh_heaps heaps;
     struct xh_repeats repeats;
+    struct xh_planes planes;
     struct xh_around around;
     struct xh_alike alike;
     struct xh_sequence sequence;
@@ -125,6 +127,7 @@ static void file_free(struct xh_file *f)
     xh_disk_close(f->disk);
     xh_layouts_free(f->layouts);
     xh_heaps_free(f->heaps);
+    xh_planes_free(f->planes);
     xh_flights_free(f->flights);
     free(f->url);
     free(f->url_shown);
@@ -157,6 +160,7 @@ static void become_child(struct xh_file *f)
     xh_layouts_after_fork(f->layouts);
     xh_heaps_after_fork(f->heaps);
     xh_repeats_init(f->repeats);
+    xh_planes_forget(f->planes);
     xh_around_init(f->around);
     xh_background_init(f);
     xh_alike_init(f->alike);
@@ -212,6 +216,7 @@ static struct xh_file *file_new(void)
     w->f.layouts = &w->layouts;
     w->f.heaps = &w->heaps;
     w->f.repeats = &w->repeats;
+    w->f.planes = &w->planes;
     w->f.around = &w->around;
     w->f.alike = &w->alike;
     w->f.sequence = &w->sequence;
@@ -243,6 +248,7 @@ static int cache_open(const char *url, const struct xh_options *o, const struct 
     xh_layouts_init(f->layouts);
     xh_heaps_init(f->heaps);
     xh_repeats_init(f->repeats);
+    xh_planes_init(f->planes);
     xh_around_init(f->around);
     xh_background_init(f);
     xh_alike_init(f->alike);

@@ -30,7 +30,7 @@ ROOMS = {
     "policy": ("cache/policy", "base:extent.h,links.h"),
     "plans": (
         "cache/pages/plan cache/ahead/counted cache/ahead/likeness cache/ahead/predict cache/ahead/turns "
-        "cache/ahead/twins cache/ahead/weave",
+        "cache/ahead/shifts cache/ahead/twins cache/ahead/weave",
         "base policy"),
     "overlay": ("cache/overlay/", "base"),
     "shadow": ("cache/shadow/", "base"),
@@ -119,7 +119,7 @@ STANDING_CIRCLES = {}
 # Computes only: no files, no network, no clock, no threads.
 PURE = set("""
     cache/format/contiguous cache/format/globalheap cache/format/messages cache/format/metaindex cache/format/metaparse
-    cache/pages/plan cache/ahead/counted cache/ahead/likeness cache/ahead/predict cache/ahead/turns cache/ahead/twins cache/ahead/weave
+    cache/pages/plan cache/ahead/counted cache/ahead/likeness cache/ahead/predict cache/ahead/shifts cache/ahead/turns cache/ahead/twins cache/ahead/weave
     cache/policy cache/base/pace
     cache/format/chunkindex/
     cache/origin/cookies cache/origin/profile cache/origin/response cache/origin/s3 cache/origin/xml

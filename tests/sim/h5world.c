@@ -603,7 +603,8 @@ static int read_slabs(struct h5 *h)
         order[b] = order[k];
         order[k] = b;
     }
-    for (uint64_t b = 0; rc == 0 && order && b < blocks; b++) {
+    uint64_t most = h->w->pieces && h->w->pieces < blocks ? h->w->pieces : blocks;
+    for (uint64_t b = 0; rc == 0 && order && b < most; b++) {
         hsize_t at[3], n[3];
         uint64_t rest = order[b];
         for (int k = 2; k >= 0; k--) {

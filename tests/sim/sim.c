@@ -393,6 +393,9 @@ static const struct small_file *small_file(const char *name)
 
 /* Reads of the cache itself, by one reader or several in one open file: |reads| pieces each. Returns 0: |b| names
  * none. */
+/* Planes across an array of 419 MB. */
+static const struct sim_slabs planes = {.all = {400, 512, 2048}, .block = {400, 1, 2048}, .axis = {0, 1, 2}};
+
 static uint64_t below(uint64_t *z, uint64_t n)
 {
     uint64_t x = *z += 0x9e3779b97f4a7c15u;
@@ -534,7 +537,8 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     if (b->name[0] == 'A') {
         w->h5 = SIM_H5_SLABS;
         w->sets = 1;
-        w->slabs = slabs_of(b->seed);
+        w->slabs = b->name[1] == '1' ? slabs_of(b->seed) : planes;
+        w->pieces = b->pieces;
         w->set_bytes = w->slabs.all[0] * w->slabs.all[1] * w->slabs.all[2];
         return;
     }
@@ -774,7 +778,7 @@ static int run_workload(struct bench *b, double least, double within)
     struct measured m;
     int rc = measure(b, &m);
     if (b->name[0] == 'A') {
-        struct sim_slabs s = slabs_of(b->seed);
+        struct sim_slabs s = b->name[1] == '1' ? slabs_of(b->seed) : planes;
         printf("blocks of %" PRIu64 " x %" PRIu64 " x %" PRIu64, s.block[0], s.block[1], s.block[2]);
         printf(" in %" PRIu64 " x %" PRIu64 " x %" PRIu64 ", axes", s.all[0], s.all[1], s.all[2]);
         for (int k = 0; k < 3; k++)
@@ -978,6 +982,7 @@ static void usage(void)
            "sim --workload M4 [--piece BYTES] …   8 files of 4 MB, all of each is read in pieces\n"
            "sim --workload M5 [--piece BYTES] …   60 files of 440 KB, all of each is read at once, or in pieces\n"
            "sim --workload A1 --seed N …   blocks of a contiguous array of three axes, 8 to 64 MB: the seed's\n"
+           "sim --workload A2 [--pieces N] …   planes across an array of 419 MB, the first so many\n"
            "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"
            "    [--least R [--beside R]]   a virtual dataset over files, one after another and side by side, beside the\n"
            "    same data in one file; by that, where less than R is a failure\n"
