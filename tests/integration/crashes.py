@@ -453,8 +453,8 @@ print(h.hexdigest())
 """
 
 
-def group_that_fills_up(place):
-    """A file is open, with all of the group's memory free; then the program takes most of it, and reads on. What is
+def group_that_fills_up(place, *owns):
+    """A file is open, with all of the group's memory free; then the program takes |owns| of it, and reads on. What is
     fetched ahead, the shadow, private memory and what waits for the disk make way."""
     large = place.directory / "large.h5"
     status, out, err = harness.run([H5PY, "-c", MAKE.replace("24", "96"), large, 3], harness.clean_env())
@@ -462,7 +462,7 @@ def group_that_fills_up(place):
     large.chmod(0o644)
     harness.age(large)
     right = harness.run([H5PY, "-c", GROWS, large, 0], harness.clean_env())[1]
-    for own in 120 * MIB, 160 * MIB:
+    for own in owns:
         for options in {}, {"STREAM_BYTES": 1 << 40}, {"SHADOW": "off"}, {"DISK_CACHE_DIR": None}:
             with harness.shadow_dir() as shadow, control_group(256 * MIB) as group, \
                  tempfile.TemporaryDirectory(dir="/var/tmp") as disk:
@@ -565,7 +565,7 @@ def who_may_not_read_does_not(place):
 
 # --- all --------------------------------------------------------------------------------------------
 
-def claims(place, liar, sample, rounds):
+def claims(place, liar, sample, everything):
     """(claim, why it cannot be tried here or "", function, arguments)"""
     mounts = can(in_mounts("mount -t tmpfs none /mnt"))
     chown = mounts or can(in_mounts("mount -t tmpfs none /mnt; touch /mnt/x; chown 12345 /mnt/x"))
@@ -575,6 +575,7 @@ def claims(place, liar, sample, rounds):
         yield f"a shadow that is {what} while it is mapped", "", damaged_while_mapped, damage
         yield f"a shadow that is {what} at rest", "", damaged_at_rest, damage
     yield "links where shadow, hint and turns should be are not followed", "", links_in_the_way
+    rounds = 40 if everything else 4
     yield "readers killed and suspended at random moments leave right bytes", "", killed_at_random, rounds
     yield "claims across pid namespaces are waited for, and taken over", pids, claims_across_namespaces, liar, sample
     yield "a full tmpfs", mounts, full_tmpfs
@@ -585,7 +586,8 @@ def claims(place, liar, sample, rounds):
     yield "another user's directory in the way", chown, anothers_directory
     yield "a small control group: four readers at once", group, small_group, 4, 256 * MIB, 0, 26 * MIB
     yield "a control group whose member takes most of it", group, small_group, 1, 224 * MIB, 160 * MIB, 15 * MIB
-    yield "a program that takes most of its control group behind opening a file", group, group_that_fills_up
+    owns = (120 * MIB, 160 * MIB) if everything else (160 * MIB,)
+    yield "a program that takes most of its control group behind opening a file", group, group_that_fills_up, *owns
     yield "a control group that is full of page cache", group, group_full_of_page_cache
     yield "who may not read the origin does not read the shadow", "", who_may_not_read_does_not
 
@@ -608,7 +610,7 @@ def main():
         assert status == 0, out + err
         with harness.Server("nginx", directory) as server, faults.Liar(sample) as liar:
             place = Place(server, directory)
-            for claim, why, test, *args in claims(place, liar, sample, 40 if words == ["--all"] else 4):
+            for claim, why, test, *args in claims(place, liar, sample, words == ["--all"]):
                 if not chosen(claim, test, words):
                     continue
                 if why:

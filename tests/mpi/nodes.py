@@ -54,7 +54,8 @@ class Links:
 
 def run(job, links, server, shadow, words, ranks, **options):
     """(requests, bytes, seconds, bytes over each node's link)."""
-    env = dict(harness.driver_env(server, shadow, **options), XHDF5_WAN_DIR=os.environ["XHDF5_WAN_DIR"], no_proxy="*")
+    env = dict(harness.driver_env(server, shadow, **options), **together.SLEEPS,
+               XHDF5_WAN_DIR=os.environ["XHDF5_WAN_DIR"], no_proxy="*")
     before, began, links_before = server.requests(), time.monotonic(), links.bytes()
     argv = [*job.start, "-n", str(ranks), "sh", "-c", AT_NODE, "sh", str(WAN), "client", str(job.program), *words]
     got, out, err = harness.run(argv, env, timeout=100)

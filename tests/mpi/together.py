@@ -47,6 +47,11 @@ LAST_FAILS = ('r=${PMI_RANK-$OMPI_COMM_WORLD_RANK} n=${PMI_SIZE-$OMPI_COMM_WORLD
               '[ $((r + 1)) -lt $n ] || export XHDF5_RETRIES=none; exec "$@"')
 
 
+# A rank that waits sleeps between its looks: by default it spins, and takes the processor from the ranks it waits for.
+SLEEPS = {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "10",
+          "OMPI_MCA_mpi_yield_when_idle": "1"}
+
+
 class Job:
     """A program's ranks, as it is started for each claim."""
 
@@ -61,7 +66,7 @@ class Job:
         option that is none."""
         before = OWN_SHADOW if nodes else LAST_FAILS if last_fails else None
         argv = ["sh", "-c", before, "sh", self.program] if before else [self.program]
-        env = dict(env, ASAN_OPTIONS="detect_leaks=0")    # MPIs leak of their own
+        env = dict(env, **SLEEPS, ASAN_OPTIONS="detect_leaks=0")    # MPIs leak of their own
         got, out, err = harness.run([*self.start, "-n", ranks or self.ranks, *argv, *words], env, timeout=200)
         if got != status:
             raise RuntimeError(f"exit status {got}\n{out[-2000:]}\n{err[-4000:]}")
