@@ -20,6 +20,7 @@ import harness  # noqa: E402
 
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 FILES, LARGE = 50, 6    # small ones; ones of which --metadata-only leaves the data out
+GUESSED = 8               # files behind the last one that are asked for, as names count (XH_ALIKE_AHEAD)
 AHEAD, AT_ONCE = 16, 8    # files that are opened ahead (XH_EXPECTED_MOST); requests for them at once, at least
 MAKE = """
 import sys, h5py, numpy as np
@@ -127,14 +128,14 @@ def large(tap, b):
         out = b.python(LIST, *urls, heard=heard)
         assert out.count("'k'") == 40 * LARGE, out
         asked = b.asked(before)
-        assert asked[0] <= b.opening * LARGE + again(heard[0]), asked
+        assert asked[0] <= b.opening * LARGE + GUESSED + again(heard[0]), asked
     with tap.claim("without it, all of them"):
         out, _ = b.warm(*urls)
         assert out.count("41 objects") + out.count("42 objects") == LARGE, out
         before, heard = b.server.requests(), []
         b.python(READ_LARGE, *urls, heard=heard)
         asked = b.asked(before)
-        assert asked[0] <= b.opening * LARGE + again(heard[0]) and asked[1] < 10000, asked
+        assert asked[0] <= b.opening * LARGE + GUESSED + again(heard[0]) and asked[1] < 10000, asked
 
 
 def failing(tap, b):
