@@ -92,10 +92,10 @@ struct xh_range *xh_shifts_next(const struct xh_shifts *s, uint64_t window, stru
     if (s->ahead > most / 2)
         return NULL;
     uint64_t until = calls_in(s, in, most), joined = (uint64_t)are_adjacent(s);
+    if (until <= s->ahead) /* also where |in| was larger before */
+        return NULL;
     if (!joined && (until - s->ahead) * s->n > XH_SHIFTS_PIECES)
         until = s->ahead + XH_SHIFTS_PIECES / s->n;
-    if (until <= s->ahead)
-        return NULL;
     uint64_t count = until - s->ahead;
     struct xh_range *out = malloc((joined ? 1 : (size_t)count) * s->n * sizeof *out);
     if (!out)

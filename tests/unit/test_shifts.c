@@ -85,6 +85,24 @@ Test(shifts, nothing_comes_from_outside_the_array_nor_beyond_the_window)
     xh_shifts_free(&s);
 }
 
+/* The array may be found out later, or another one be named that lies in it. */
+Test(shifts, nothing_comes_from_outside_an_array_that_was_larger_before)
+{
+    struct xh_shifts s = {0};
+    struct xh_range first;
+    size_t n;
+    uint64_t calls;
+    for (unsigned k = 0; k < 20; k++)
+        read_rows(&s, 2 * k * ROW_BYTES, ROWS, ROW_BYTES);
+    cr_assert_eq(proposed(&s, 6 * ROWS * ROW_BYTES, &n, &first), 5);
+    struct xh_range less = {0, (ROWS - 1) * PLANE_BYTES + 41 * ROW_BYTES};
+    struct xh_range *r = xh_shifts_next(&s, 12 * ROWS * ROW_BYTES, less, &n, &calls);
+    cr_expect_eq(calls, 0, "%llu", (unsigned long long)calls);
+    cr_expect_null(r);
+    free(r);
+    xh_shifts_free(&s);
+}
+
 Test(shifts, another_shape_begins_anew)
 {
     struct xh_shifts s = {0};
