@@ -10,10 +10,10 @@ void xh_shifts_free(struct xh_shifts *s)
     *s = (struct xh_shifts){0};
 }
 
-/* 1 when |ext| are the pieces of the last call, all moved by |step|. */
+/* 1 when |ext| are the pieces of the last call, all moved by |step|, which may be 0. */
 static int are_moved(const struct xh_shifts *s, const struct xh_extent *ext, size_t n, uint64_t step)
 {
-    if (n != s->n || step == 0)
+    if (n != s->n)
         return 0;
     for (size_t i = 0; i < n; i++)
         if (ext[i].len != s->at[i].len || ext[i].off != s->at[i].off + step)
@@ -49,6 +49,8 @@ void xh_shifts_saw(struct xh_shifts *s, const struct xh_extent *ext, size_t n)
         begin(s, ext, n);
         return;
     }
+    if (step == 0) /* it is read once more */
+        return;
     s->same = step == s->step ? s->same + 1 : 0;
     s->ahead = s->same && s->ahead ? s->ahead - 1 : 0;
     s->step = step;

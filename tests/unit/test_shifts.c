@@ -53,6 +53,20 @@ Test(shifts, from_the_third_call_on_the_next_ones_come_as_many_as_were_read)
     xh_shifts_free(&s);
 }
 
+/* As by d[:, k].mean(), d[:, k].std(). */
+Test(shifts, calls_that_are_made_twice_each_are_followed)
+{
+    struct xh_shifts s = {0};
+    struct xh_range first;
+    size_t n;
+    for (unsigned k = 0; k < 6; k++)
+        read_rows(&s, k / 2 * ROW_BYTES, ROWS, ROW_BYTES);
+    cr_assert_eq(s.read, 3 * ROWS * ROW_BYTES);
+    cr_assert_eq(proposed(&s, UINT64_MAX, &n, &first), 3);
+    cr_assert_eq(first.off, 3 * ROW_BYTES);
+    xh_shifts_free(&s);
+}
+
 Test(shifts, columns_and_calls_downwards_come_one_by_one)
 {
     struct xh_shifts s = {0};
