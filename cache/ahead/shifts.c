@@ -10,10 +10,10 @@ void xh_shifts_free(struct xh_shifts *s)
     *s = (struct xh_shifts){0};
 }
 
-/* 1 when |ext| are the pieces of the last call, all moved by |step|. */
+/* 1 when |ext| are the pieces of the last call, all moved by |step|, which may be 0. */
 static int are_moved(const struct xh_shifts *s, const struct xh_extent *ext, size_t n, uint64_t step)
 {
-    if (n != s->n || step == 0)
+    if (n != s->n)
         return 0;
     for (size_t i = 0; i < n; i++)
         if (ext[i].len != s->at[i].len || ext[i].off != s->at[i].off + step)
@@ -49,6 +49,8 @@ void xh_shifts_saw(struct xh_shifts *s, const struct xh_extent *ext, size_t n)
         begin(s, ext, n);
         return;
     }
+    if (step == 0) /* it is read once more */
+        return;
     s->same = step == s->step ? s->same + 1 : 0;
     s->ahead = s->same && s->ahead ? s->ahead - 1 : 0;
     s->step = step;
@@ -92,10 +94,10 @@ struct xh_range *xh_shifts_next(const struct xh_shifts *s, uint64_t window, stru
     if (s->ahead > most / 2)
         return NULL;
     uint64_t until = calls_in(s, in, most), joined = (uint64_t)are_adjacent(s);
+    if (until <= s->ahead) /* also where |in| was larger before */
+        return NULL;
     if (!joined && (until - s->ahead) * s->n > XH_SHIFTS_PIECES)
         until = s->ahead + XH_SHIFTS_PIECES / s->n;
-    if (until <= s->ahead)
-        return NULL;
     uint64_t count = until - s->ahead;
     struct xh_range *out = malloc((joined ? 1 : (size_t)count) * s->n * sizeof *out);
     if (!out)

@@ -26,7 +26,7 @@ struct xh_shifts {
 
 void xh_shifts_free(struct xh_shifts *s);
 
-/* Takes note of a call of |n| > 0 pieces. */
+/* Takes note of a call of |n| > 0 pieces. One that repeats the last one changes nothing. */
 void xh_shifts_saw(struct xh_shifts *s, const struct xh_extent *ext, size_t n);
 
 /* Returns the ranges of the next calls, which are not proposed yet, once three calls kept one distance: ahead of the

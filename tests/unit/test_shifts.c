@@ -53,6 +53,20 @@ Test(shifts, from_the_third_call_on_the_next_ones_come_as_many_as_were_read)
     xh_shifts_free(&s);
 }
 
+/* As by d[:, k].mean(), d[:, k].std(). */
+Test(shifts, calls_that_are_made_twice_each_are_followed)
+{
+    struct xh_shifts s = {0};
+    struct xh_range first;
+    size_t n;
+    for (unsigned k = 0; k < 6; k++)
+        read_rows(&s, k / 2 * ROW_BYTES, ROWS, ROW_BYTES);
+    cr_assert_eq(s.read, 3 * ROWS * ROW_BYTES);
+    cr_assert_eq(proposed(&s, UINT64_MAX, &n, &first), 3);
+    cr_assert_eq(first.off, 3 * ROW_BYTES);
+    xh_shifts_free(&s);
+}
+
 Test(shifts, columns_and_calls_downwards_come_one_by_one)
 {
     struct xh_shifts s = {0};
@@ -82,6 +96,24 @@ Test(shifts, nothing_comes_from_outside_the_array_nor_beyond_the_window)
     for (unsigned k = 0; k < 3; k++)
         read_rows(&s, (2 - k) * ROW_BYTES, ROWS, ROW_BYTES);
     cr_assert_eq(proposed(&s, UINT64_MAX, &n, &first), 0, "downwards, at the beginning");
+    xh_shifts_free(&s);
+}
+
+/* The array may be found out later, or another one be named that lies in it. */
+Test(shifts, nothing_comes_from_outside_an_array_that_was_larger_before)
+{
+    struct xh_shifts s = {0};
+    struct xh_range first;
+    size_t n;
+    uint64_t calls;
+    for (unsigned k = 0; k < 20; k++)
+        read_rows(&s, 2 * k * ROW_BYTES, ROWS, ROW_BYTES);
+    cr_assert_eq(proposed(&s, 6 * ROWS * ROW_BYTES, &n, &first), 5);
+    struct xh_range less = {0, (ROWS - 1) * PLANE_BYTES + 41 * ROW_BYTES};
+    struct xh_range *r = xh_shifts_next(&s, 12 * ROWS * ROW_BYTES, less, &n, &calls);
+    cr_expect_eq(calls, 0, "%llu", (unsigned long long)calls);
+    cr_expect_null(r);
+    free(r);
     xh_shifts_free(&s);
 }
 

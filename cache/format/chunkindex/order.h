@@ -73,7 +73,7 @@ struct xh_order {
     size_t ahead;
     struct xh_order_spot front;
     struct xh_cover cover; /* the ranks of the last reads */
-    unsigned strays;       /* misses since |cover| began, or a turn was as expected */
+    unsigned strays;       /* misses since |cover| began, or a turn was as expected: END_STRAYS for each, or less */
     unsigned passes;       /* the caller's: how many chunks may be passed by for each that is read; 0: one */
     int loosely;           /* 1: chunks are followed as they lie, whether each is read or not; |now| is the farthest */
     int alone;             /* the caller's: 1: nothing had foreseen what is read now */
