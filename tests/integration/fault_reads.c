@@ -125,7 +125,7 @@ static enum end read_kind(hid_t data, const char *kind)
     if ((end = read_up(data, 0, from, step)) != RIGHT)
         return end;
     wait_for_it();
-    return read_up(data, from, streams ? 24 * MIB : 8 * MIB, step);
+    return read_up(data, from, streams ? 32 * MIB : 8 * MIB, step);
 }
 
 static enum end read_file(const char *url, const char *kind)

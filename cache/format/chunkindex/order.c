@@ -12,12 +12,6 @@
 /* So many chunks in a row that had been passed by, and that nothing had foreseen: the reader goes through blocks in no
  * order. What several threads come back for was asked for before. */
 #define LONE_SURE 2u
-/* So many misses where a run had come to its end, as expected, tell as much as one elsewhere. Twelve threads that take
- * all of an image each (simulated W2-pool, 60 ms, 300 Mbit/s): 16.8 s, and 23.7 where these tell nothing; with 2,
- * blocks in no order are taken for threads. */
-#define END_STRAYS 3u
-/* Lone chunks are of threads that stay behind where no more is missing than such a part of what was read. */
-#define LONE_DENSE 2u
 #define GAPS_SURE 6u /* gaps in a row that repeat others; by chance, one of nine does: once in 500,000 times */
 #define MAX_HOLES 256 /* most ranks without a chunk that are skipped at a time */
 
@@ -362,11 +356,11 @@ static enum xh_order_event go_back(struct xh_order *o, int64_t rank)
     return XH_ORDER_TURN;
 }
 
-/* 1 where what was passed by lately may be what several threads hold: no more is missing than a |part| of what was
- * read. Of blocks in no order most is missing at first. */
-static int is_dense(const struct xh_order *o, unsigned part)
+/* 1 where what was passed by lately may be what several threads hold: no more is missing than was read. Of blocks in no
+ * order most is missing at first. */
+static int is_dense(const struct xh_order *o)
 {
-    return o->cover.late && o->cover.missing <= o->cover.bytes / part;
+    return o->cover.late && o->cover.missing <= o->cover.bytes;
 }
 
 enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_look *look, const void *ctx)
@@ -385,7 +379,7 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
     int is_near = xh_cover_note(&o->cover, here, o->streak + 1, passes);
     if (o->loosely && is_near && xh_cover_is_upwards(&o->cover, passes) &&
         (o->cover.late > late || rank > o->now.rank)) {
-        o->lone = o->cover.late > late && o->alone && !is_dense(o, LONE_DENSE) ? o->lone + 1 : 0;
+        o->lone = o->cover.late > late && o->alone && !is_dense(o) ? o->lone + 1 : 0;
         return o->lone >= LONE_SURE ? go_back(o, rank) : read_loosely(o, rank, o->cover.late > late);
     }
     o->loosely = 0;
@@ -410,8 +404,8 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
         return XH_ORDER_HIT;
     }
     int shown = o->cover.late || o->cover.reads >= SOME_READS;
-    o->strays += !at_end ? END_STRAYS : (unsigned)is_dense(o, 1);
-    if (o->strays >= STRAYS * END_STRAYS && shown && xh_cover_is_upwards(&o->cover, passes)) {
+    o->strays += !at_end || is_dense(o);
+    if (o->strays >= STRAYS && shown && xh_cover_is_upwards(&o->cover, passes)) {
         follow_loosely(o);
         return XH_ORDER_TURN;
     }
