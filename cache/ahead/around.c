@@ -91,7 +91,7 @@ static void go_on(struct xh_file *f, uint64_t most, int alone)
     xh_background_look(f, &b);
     struct xh_paid paid = {.reads = a->reads, .waited_ns = a->waited_ns, .slowed_ns = a->slowed_ns,
                            .runs = b.runs, .bytes = a->in.len, .came = b.came - a->came_before,
-                           .second_bytes = b.second_bytes,
+                           .second_bytes = b.second_bytes ? b.second_bytes : info.young ? 0 : info.second_bytes,
                            .far = info.far, .in_vain = info.in_vain};
     int may = a->in.len <= most && xh_policy_pays_for_all(&paid); /* there may be less room than there was */
     if (b.runs && !may)
