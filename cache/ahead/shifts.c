@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-
 void xh_shifts_free(struct xh_shifts *s)
 {
     free(s->at);
