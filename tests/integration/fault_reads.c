@@ -2,8 +2,9 @@
  *
  * Usage: fault_reads KIND URL GOOD-URL LOCAL-COPY, with a contiguous dataset "data" of bytes, ROW_BYTES a row
  *
- * Kinds: head, single, several, ahead, stream, hint. The last three say "now" once what they have read or hinted makes
- * the driver fetch ahead, and wait for a line before they go there. Prints a line
+ * Kinds: head, single, several, ahead, stream, early (a stream that pauses behind its first read), hint. The last
+ * four say "now" once what they have read or hinted makes the driver fetch ahead, and wait for a line before they go
+ * there. Prints a line
  *     right|WRONG|error ms=N after=right|WRONG|error peak_kib=N
  * and, after an error, what HDF5's stack says. */
 #include <fcntl.h>
@@ -120,8 +121,8 @@ static enum end read_kind(hid_t data, const char *kind)
         return read_blocks(data, 8 * MIB, PIECES, PIECE_STEP_BYTES, PIECE_BYTES);
     if (strcmp(kind, "hint") == 0)
         return hinted(data);
-    int streams = strcmp(kind, "stream") == 0;
-    hsize_t step = streams ? LEAP_BYTES : STEP_BYTES, from = streams ? 12 * MIB : 2 * MIB;
+    int early = strcmp(kind, "early") == 0, streams = early || strcmp(kind, "stream") == 0;
+    hsize_t step = streams ? LEAP_BYTES : STEP_BYTES, from = early ? LEAP_BYTES : streams ? 12 * MIB : 2 * MIB;
     if ((end = read_up(data, 0, from, step)) != RIGHT)
         return end;
     wait_for_it();

@@ -152,7 +152,7 @@ def dead_for(lab, dead_s, options, dies=lambda: wan("set", RTT_MS, RATE_MBIT, 10
     """Two readers on a link that |dies| before they go on, and |lives| again: {kind: (whether it waited for that, how
     it ended)}. The link is slow, so that not all was fetched ahead."""
     wan("set", RTT_MS, RATE_MBIT)
-    bounds = {"ahead": {"readahead_bytes": 1 << 20}, "stream": {"stream_bytes": 1 << 20}}
+    bounds = {"ahead": {"readahead_bytes": 1 << 20}, "early": {"stream_bytes": 1 << 20}}
     readers = {}
     for kind, more in bounds.items():    # one after the other: the stream would come while the first one starts
         readers[kind] = lab.begin(kind, f"{lab.far.base}/ok/{kind}", {**options, **more})
