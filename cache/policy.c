@@ -257,6 +257,16 @@ int xh_policy_pays_for_all(const struct xh_paid *p)
            p->came <= AROUND_TIMES * p->bytes;
 }
 
+/* Simulated: half instead of a fourth is the same. */
+#define FLIGHT_PART 4u
+
+int xh_policy_waits_for_trips(const struct xh_extent *ext, size_t n, uint64_t flight)
+{
+    uint64_t bytes = xh_extents_bytes(ext, n);
+    return bytes < XH_BULK_BYTES || (xh_extents_are_scattered(ext, n) && bytes / n < XH_BULK_BYTES) ||
+           bytes < flight / FLIGHT_PART;
+}
+
 int xh_policy_comes_by_itself(uint64_t bytes, uint64_t around)
 {
     return bytes >= XH_BULK_BYTES && bytes >= around / REST_TIMES;

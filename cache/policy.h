@@ -224,6 +224,10 @@ struct xh_paid {
     int in_vain;           /* what came unasked of the server's last file was hardly read */
 };
 
+/* Returns 1 for a read of |n| > 0 extents that waits for round trips rather than for the link, which brings |flight|
+ * bytes in one; also for one of small pieces that lie scattered, as a plane across an array has. */
+int xh_policy_waits_for_trips(const struct xh_extent *ext, size_t n, uint64_t flight);
+
 /* Returns 1 when all that lies around them is to come: the reader has waited for a good part of the time that it takes.
  * Once it is under way it goes on all the same while it slows them hardly: a connection may be slow, and the link not
  * full. A link whose rate is not known is taken for one of 1 Gbit/s. */

@@ -4,7 +4,8 @@
  *
  * Files whose names differ in decimal or hexadecimal digits alone are taken for such, at most eight rows of them in a
  * process; two of a row must have been read alike first. At most as much is fetched in vain as the program read of the
- * last file, and no more than opening may waste. It is remembered in this process alone.
+ * last file, and no more than opening may waste; of files that come whole, all that are open. It is
+ * remembered in this process alone.
  *
  * Small files of a row that are read through come whole as soon as they are open, where they are opened ahead, each by
  * one request.

@@ -10,9 +10,6 @@
 #include "schedule.h"
 #include "source/compressed.h"
 
-/* A read of less than such a part of what the link brings in a round trip waits for that. */
-#define FLIGHT_PART 4
-
 void xh_around_init(struct xh_around *a)
 {
     *a = (struct xh_around){0};
@@ -122,15 +119,6 @@ static void wait_for_reader(struct xh_file *f, uint64_t now)
     xh_background_wanted(f, now + (now - since));
 }
 
-/* 1 for reads that wait for round trips, not for the link, and for those of small pieces that lie scattered, as a plane
- * across an array has. */
-static int is_small(const struct xh_file *f, const struct xh_seen *s, struct xh_range span)
-{
-    uint64_t bytes = xh_extents_bytes(s->ext, s->n);
-    return bytes < XH_BULK_BYTES || (span.len > 2 * bytes && bytes / s->n < XH_BULK_BYTES) ||
-           bytes < xh_limits_flight(f) / FLIGHT_PART;
-}
-
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_around *a = f->around;
@@ -139,8 +127,8 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
         wait_for_reader(f, xh_now_ns());
     }
     struct xh_range span = xh_extents_span(s->ext, s->n);
-    if (!s->missed || s->staged || !f->shadow || !is_small(f, s, span) || xh_schedule_is_whole(f) ||
-        xh_compressed_used(f->compressed))
+    if (!s->missed || s->staged || !f->shadow || xh_schedule_is_whole(f) || xh_compressed_used(f->compressed) ||
+        !xh_policy_waits_for_trips(s->ext, s->n, xh_limits_flight(f)))
         return 0;
     struct xh_range whole = s->alone ? xh_layouts_dataset(f, span) : (struct xh_range){0};
     uint64_t most = xh_ahead_most(f, 1), now = xh_now_ns();

@@ -43,7 +43,7 @@ static void propose(struct xh_file *f, struct xh_range span)
 static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_range span = xh_extents_span(s->ext, s->n);
-    if (s->n < 2 || span.len <= 2 * xh_extents_bytes(s->ext, s->n) || pthread_mutex_trylock(&f->planes->lock))
+    if (s->n < 2 || !xh_extents_are_scattered(s->ext, s->n) || pthread_mutex_trylock(&f->planes->lock))
         return 0;
     xh_shifts_saw(&f->planes->shifts, s->ext, s->n);
     propose(f, span);

@@ -177,7 +177,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
 {
     struct xh_turns_due due;
     struct xh_range r = xh_extents_span(s->ext, s->n);
-    if (r.len == 0 || r.len > 2 * xh_extents_bytes(s->ext, s->n))
+    if (r.len == 0 || xh_extents_are_scattered(s->ext, s->n))
         return 0; /* scattered: not a sequence */
     struct xh_range whole = xh_layouts_dataset(f, r);
     if (pthread_mutex_trylock(&f->sequence->lock))

@@ -82,6 +82,12 @@ static inline struct xh_range xh_extents_span(const struct xh_extent *ext, size_
     return end ? (struct xh_range){off, end - off} : (struct xh_range){0, 0};
 }
 
+/* Returns 1 when |n| extents are less than half of what lies from the first to the last byte of them. */
+static inline int xh_extents_are_scattered(const struct xh_extent *ext, size_t n)
+{
+    return xh_extents_span(ext, n).len > 2 * xh_extents_bytes(ext, n);
+}
+
 /* Length of |r|, not empty, in a Range header: "first-last" and a comma. */
 size_t xh_range_header_bytes(struct xh_range r);
 

@@ -599,13 +599,15 @@ static int read_slabs(struct h5 *h)
     for (int a = 0; a < 3; a++)
         blocks *= number[a] = (s->all[a] + s->block[a] - 1) / s->block[a];
     uint64_t *order = calloc(blocks, sizeof *order);
+    if (order == NULL)
+        rc = -1;
     for (uint64_t b = 0; order && b < blocks; b++) {
         uint64_t k = s->shuffled ? dice(h, b + 1) : b;
         order[b] = order[k];
         order[k] = b;
     }
     uint64_t most = h->w->pieces && h->w->pieces < blocks ? h->w->pieces : blocks;
-    for (uint64_t b = 0; rc == 0 && order && b < most; b++) {
+    for (uint64_t b = 0; rc == 0 && b < most; b++) {
         hsize_t at[3], n[3];
         uint64_t rest = order[b];
         for (int k = 2; k >= 0; k--) {

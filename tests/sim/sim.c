@@ -391,8 +391,6 @@ static const struct small_file *small_file(const char *name)
     return NULL;
 }
 
-/* Reads of the cache itself, by one reader or several in one open file: |reads| pieces each. Returns 0: |b| names
- * none. */
 /* Planes across an array of 419 MB. */
 static const struct sim_slabs planes = {.all = {400, 512, 2048}, .block = {400, 1, 2048}, .axis = {0, 1, 2}};
 
@@ -429,6 +427,13 @@ static struct sim_slabs slabs_of(uint64_t seed)
     return s;
 }
 
+static struct sim_slabs slabs_in(const struct bench *b)
+{
+    return b->name[1] == '1' ? slabs_of(b->seed) : planes;
+}
+
+/* Reads of the cache itself, by one reader or several in one open file: |reads| pieces each. Returns 0: |b| names
+ * none. */
 static int is_of_cache(const struct bench *b, struct sim_world *w)
 {
     static const struct {
@@ -537,7 +542,7 @@ static void bench_world(const struct bench *b, struct sim_world *w)
     if (b->name[0] == 'A') {
         w->h5 = SIM_H5_SLABS;
         w->sets = 1;
-        w->slabs = b->name[1] == '1' ? slabs_of(b->seed) : planes;
+        w->slabs = slabs_in(b);
         w->pieces = b->pieces;
         w->set_bytes = w->slabs.all[0] * w->slabs.all[1] * w->slabs.all[2];
         return;
@@ -778,7 +783,7 @@ static int run_workload(struct bench *b, double least, double within)
     struct measured m;
     int rc = measure(b, &m);
     if (b->name[0] == 'A') {
-        struct sim_slabs s = b->name[1] == '1' ? slabs_of(b->seed) : planes;
+        struct sim_slabs s = slabs_in(b);
         printf("blocks of %" PRIu64 " x %" PRIu64 " x %" PRIu64, s.block[0], s.block[1], s.block[2]);
         printf(" in %" PRIu64 " x %" PRIu64 " x %" PRIu64 ", axes", s.all[0], s.all[1], s.all[2]);
         for (int k = 0; k < 3; k++)
