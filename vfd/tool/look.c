@@ -310,9 +310,7 @@ static herr_t see(struct looker *k, hid_t at, const char *name, struct xh_object
     struct xh_seen *t = &l->seen;
     H5O_info2_t info = {0};
     hid_t id = H5Oopen(at, name, H5P_DEFAULT);
-    if (id < 0)
-        is_unread(ob, 1);
-    else if (H5Oget_info3(id, &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0) {
+    if (id >= 0 && H5Oget_info3(id, &info, H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS) >= 0) {
         ob->kind = info.type == H5O_TYPE_GROUP     ? XH_OBJ_GROUP
                    : info.type == H5O_TYPE_DATASET ? XH_OBJ_DATASET
                                                    : XH_OBJ_TYPE;
