@@ -6,6 +6,7 @@ Usage: s3.py versitygw|liar|near
 What comes out of the reader, what it keeps and what the server notes is searched for secrets in the end.
 """
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -57,9 +58,14 @@ for url in sys.argv[1:]:
 def held(path):
     """The pieces of a file between its holes, of which a shadow has many."""
     at = 0
-    with open(path, "rb") as f, contextlib.suppress(OSError):    # ENXIO: there is nothing from there on
+    with open(path, "rb") as f:
         while True:
-            at = os.lseek(f.fileno(), at, os.SEEK_DATA)
+            try:
+                at = os.lseek(f.fileno(), at, os.SEEK_DATA)
+            except OSError as e:
+                if e.errno == errno.ENXIO:      # there is nothing from there on
+                    return
+                raise
             end = os.lseek(f.fileno(), at, os.SEEK_HOLE)
             yield os.pread(f.fileno(), end - at, at)
             at = end

@@ -91,9 +91,9 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags);
 long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f);
 uint64_t __wrap_xh_memory_part(uint64_t has, uint64_t most);
 
-/* ---- dice: splitmix64 */
+/* ---- dice */
 
-static uint64_t roll(uint64_t *state)
+uint64_t sim_roll(uint64_t *state)
 {
     uint64_t z = *state += 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -103,7 +103,7 @@ static uint64_t roll(uint64_t *state)
 
 uint64_t sim_dice(void)
 {
-    return roll(&w.world);
+    return sim_roll(&w.world);
 }
 
 uint64_t sim_below(uint64_t n)
@@ -224,7 +224,7 @@ static struct task *choose(void)
         if (w.now_ns - BEGIN_NS > w.limit_ns)
             w.hung("it takes too long");
     }
-    unsigned i = w.switches && w.readies > 1 ? (unsigned)(roll(&w.threads) % w.readies) : 0;
+    unsigned i = w.switches && w.readies > 1 ? (unsigned)(sim_roll(&w.threads) % w.readies) : 0;
     struct task *t = w.ready[i];
     memmove(w.ready + i, w.ready + i + 1, (--w.readies - i) * sizeof *w.ready);
     return t;
@@ -274,7 +274,7 @@ void sim_wake(const void *on)
 
 static void maybe_switch(void)
 {
-    if (w.switches && roll(&w.threads) % w.switches == 0) {
+    if (w.switches && sim_roll(&w.threads) % w.switches == 0) {
         make_ready(me, 1);
         hand_over();
     }
@@ -437,7 +437,7 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags)
     if (!w.on)
         return __real_getrandom(buf, len, flags);
     for (size_t i = 0; i < len; i++)
-        ((uint8_t *)buf)[i] = (uint8_t)roll(&w.driver);
+        ((uint8_t *)buf)[i] = (uint8_t)sim_roll(&w.driver);
     return (ssize_t)len;
 }
 

@@ -27,6 +27,7 @@ void sim_begin(uint64_t seed, uint64_t limit_ns, unsigned switches, void (*hung)
 uint64_t sim_now(void); /* ns, of the virtual clock that xh_now_ns() shows */
 
 /* The world's dice. Others than the driver's own (getrandom) and those of the order of threads. */
+uint64_t sim_roll(uint64_t *state);                  /* the next of splitmix64: dice of one's own */
 uint64_t sim_dice(void);
 uint64_t sim_below(uint64_t n);                     /* [0, n); n > 0 */
 uint64_t sim_between(uint64_t least, uint64_t most); /* both included */

@@ -396,10 +396,7 @@ static const struct sim_slabs planes = {.all = {400, 512, 2048}, .block = {400, 
 
 static uint64_t below(uint64_t *z, uint64_t n)
 {
-    uint64_t x = *z += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return (x ^ (x >> 31)) % n;
+    return sim_roll(z) % n;
 }
 
 /* The blocks of an array that |seed| stands for: at most SLABS_MOST, of 8 to 64 MB in all. */

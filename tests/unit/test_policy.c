@@ -460,6 +460,33 @@ Test(policy, what_lies_around_reads_in_no_order_comes_once_it_is_paid_for_and_go
     cr_assert_not(xh_policy_comes_by_itself(XH_BULK_BYTES - 1, MIB));
 }
 
+Test(policy, small_and_scattered_reads_and_those_of_less_than_a_flight_wait_for_trips)
+{
+    const struct xh_extent one[] = {{0, XH_BULK_BYTES, NULL}}, less[] = {{0, XH_BULK_BYTES - 1, NULL}};
+    const struct xh_extent dense[] = {{0, XH_BULK_BYTES, NULL}, {2 * XH_BULK_BYTES, XH_BULK_BYTES, NULL}};
+    const struct xh_extent scattered[] = {{0, XH_BULK_BYTES / 2, NULL}, {4 * XH_BULK_BYTES, XH_BULK_BYTES, NULL}};
+    const struct xh_extent bulky[] = {{0, XH_BULK_BYTES, NULL}, {8 * XH_BULK_BYTES, XH_BULK_BYTES, NULL}};
+    const struct {
+        const char *what;
+        const struct xh_extent *ext;
+        size_t n;
+        uint64_t flight;
+        int waits;
+    } cases[] = {
+        {"a small one", less, 1, 0, 1},
+        {"a large one", one, 1, 0, 0},
+        {"a large one on a link that holds four of them", one, 1, 4 * XH_BULK_BYTES, 0},
+        {"a large one on a link that holds more", one, 1, 4 * XH_BULK_BYTES + 4, 1},
+        {"two beside each other", dense, 2, 0, 0},
+        {"pieces of which one is small, far from each other", scattered, 2, 0, 1},
+        {"large pieces far from each other", bulky, 2, 0, 0},
+        {"the same on a link that holds more", bulky, 2, 8 * XH_BULK_BYTES + 4, 1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_assert_eq(xh_policy_waits_for_trips(cases[i].ext, cases[i].n, cases[i].flight), cases[i].waits, "%s",
+                     cases[i].what);
+}
+
 Test(policy, what_does_not_come_whole)
 {
     const struct xh_opened small = {.size = 4 * MIB, .most_ahead = 64 * MIB, .whole_file_bytes = 16 * MIB,
