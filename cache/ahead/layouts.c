@@ -4,9 +4,10 @@
 
 #include <stdlib.h>
 
-#include "object.h"
+#include "base/thread.h"
 #include "format/contiguous.h"
 #include "hints.h"
+#include "object.h"
 #include "pages/limits.h"
 #include "schedule.h"
 #include "source/here.h"
@@ -183,7 +184,7 @@ static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n, 
      * the neighbour is at can be seen. */
     int first = f->opened_jointly && !xh_file_shared(f) &&
                 !xh_chunkindex_begun(chunks, (struct xh_range){ext->off, ext->len});
-    xh_chunkindex_link(chunks, flight);
+    xh_chunkindex_reader(chunks, xh_thread_number(), flight);
     for (size_t i = 0; i < n; i++) {
         uint64_t to = xh_chunkindex_raw(chunks, (struct xh_range){ext[i].off, ext[i].len}, alone);
         end = to ? to : end;

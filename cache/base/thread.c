@@ -50,6 +50,11 @@ int xh_thread_start(pthread_t *out, void *(*run)(void *), void *arg)
     return rc;
 }
 
+uint64_t xh_thread_number(void)
+{
+    return (uint64_t)pthread_self();
+}
+
 int xh_thread_lacks(int why, const char *what, struct xh_err *err)
 {
     return xh_err_set(err, XH_E_SYS, 0, "no thread for %s can be started: %s", what,

@@ -3,6 +3,7 @@
 #define XH_THREAD_H
 
 #include <pthread.h>
+#include <stdint.h>
 
 #include "err.h"
 
@@ -12,6 +13,9 @@
  * see crypto.h.
  * Returns 0, ENOMEM, or the error of pthread_create: then there is no thread. Threads: any. Does not block. */
 int xh_thread_start(pthread_t *out, void *(*run)(void *), void *arg);
+
+/* Returns a number that no other thread has while this one runs. */
+uint64_t xh_thread_number(void);
 
 /* Sets |err|: no thread for |what| can be started, for |why|, which is what xh_thread_start() returned. Returns the
  * code. */

@@ -45,7 +45,7 @@ static struct {
     int on;
     uint64_t now_ns, limit_ns, order, digest;
     uint64_t world, threads, driver; /* states of the three dice */
-    unsigned switches;
+    unsigned switches, reads_as;
     void (*hung)(const char *why);
     struct task *task[TASKS_MOST];
     unsigned tasks;
@@ -90,6 +90,8 @@ time_t __wrap_time(time_t *out);
 ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags);
 long __wrap_syscall(long n, long a, long b, long c, long d, long e, long f);
 uint64_t __wrap_xh_memory_part(uint64_t has, uint64_t most);
+uint64_t __real_xh_thread_number(void);
+uint64_t __wrap_xh_thread_number(void);
 
 /* ---- dice */
 
@@ -442,6 +444,16 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags)
 }
 
 /* What memory the machine has that simulates is no part of the world. */
+void sim_read_as(unsigned thread)
+{
+    w.reads_as = thread;
+}
+
+uint64_t __wrap_xh_thread_number(void)
+{
+    return __real_xh_thread_number() + (w.on ? w.reads_as : 0); /* a thread's number is an address */
+}
+
 uint64_t __wrap_xh_memory_part(uint64_t has, uint64_t most)
 {
     return w.on ? most : __real_xh_memory_part(has, most);

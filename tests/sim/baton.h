@@ -33,6 +33,9 @@ uint64_t sim_below(uint64_t n);                     /* [0, n); n > 0 */
 uint64_t sim_between(uint64_t least, uint64_t most); /* both included */
 int sim_chance(double p);                           /* 1 with probability |p| */
 
+/* The reads to come are |thread|'s, one of a pool: of a program that the world plays with one thread. */
+void sim_read_as(unsigned thread);
+
 /* Calls |run| at |at_ns|, or as soon as no thread can run if that is over. Events of the same time come in the order of
  * these calls. */
 void sim_at(uint64_t at_ns, void (*run)(void *ctx, uint64_t arg), void *ctx, uint64_t arg);

@@ -463,6 +463,7 @@ static uint64_t of_pool(struct h5 *h, uint64_t i, uint64_t n)
         k = (k + 1) % threads;
     uint64_t next = h->holds[k];
     h->holds[k] = h->taken++;
+    sim_read_as((unsigned)k);
     return next;
 }
 

@@ -419,27 +419,37 @@ Test(order, after_random_reads_a_sequence_is_followed_again)
     xh_chunkindex_free(ci);
 }
 
-/* As tasks that take blocks of an array in no order read them: each block's first chunk comes unexpected, and no other,
- * until most was read. From then on they cannot be told from threads that take a block each. */
-Test(order, blocks_in_no_order_are_each_followed)
+/* As tasks that take blocks of an array in no order read them, each of |threads| the next one. Returns how many chunks
+ * come unexpected once two blocks were read. */
+static unsigned missed_of_blocks(unsigned threads)
 {
     static const uint64_t order[] = {0, 3, 2, 13, 4, 7, 6, 1, 8, 11, 10, 5, 12, 15, 14, 9};
     enum { BLOCK = 16, BLOCKS = sizeof order / sizeof *order };
-    uint64_t bytes = 200u << 10, missed = 0, proposed = 0;
+    uint64_t bytes = 200u << 10, proposed = 0;
+    unsigned missed = 0;
     char known[BLOCK * BLOCKS] = {0};
     struct xh_chunkindex *ci = array_of(BLOCK * BLOCKS, bytes);
     for (unsigned i = 0; i < BLOCK * BLOCKS; i++) {
         struct xh_range out[256];
         uint64_t at = order[i / BLOCK] * BLOCK + i % BLOCK;
         missed += i >= 2 * BLOCK && !known[at];
-        xh_chunkindex_link(ci, 8 * bytes);
+        xh_chunkindex_reader(ci, i / BLOCK % threads, 8 * bytes);
         cr_assert(xh_chunkindex_raw(ci, (struct xh_range){DATA_AT + at * bytes, bytes}, !known[at]));
         for (size_t n = xh_chunkindex_next(ci, 64u << 20, out, 256); n--; proposed++)
             known[(out[n].off - DATA_AT) / bytes] = 1;
     }
-    cr_expect_leq(missed, 100, "%llu chunks came unexpected", (unsigned long long)missed);
     cr_expect_leq(proposed, BLOCK * BLOCKS * 5 / 4, "%llu were proposed", (unsigned long long)proposed);
     xh_chunkindex_free(ci);
+    return missed;
+}
+
+/* Each block's first chunk comes unexpected, and few others. Where others read, too, the reader cannot be told from
+ * threads that take a block each once most was read. */
+Test(order, blocks_in_no_order_are_each_followed)
+{
+    unsigned one = missed_of_blocks(1), two = missed_of_blocks(2);
+    cr_expect_leq(one, 8, "%u chunks came unexpected", one);
+    cr_expect_leq(two, 100, "%u chunks came unexpected", two);
 }
 
 /* ---- walks over blocks of any shape: how many chunks come unexpected */
@@ -526,7 +536,7 @@ static unsigned unexpected(const struct walk *w, unsigned from, uint64_t *propos
     for (unsigned i = 0; i < w->reads; i++) {
         struct xh_range out[256];
         size_t n = 256;
-        xh_chunkindex_link(ci, flight);
+        xh_chunkindex_reader(ci, 1, flight);
         missed += i >= from && !known[w->rank[i]];
         cr_assert(xh_chunkindex_raw(ci, (struct xh_range){DATA_AT + w->rank[i] * bytes, bytes}, !known[w->rank[i]]));
         known[w->rank[i]] = 1;
@@ -541,8 +551,9 @@ static unsigned unexpected(const struct walk *w, unsigned from, uint64_t *propos
     return missed;
 }
 
-/* Of loops over blocks, once a third was read, 0.1 % of all chunks come unexpected; of blocks in no order a third as many
- * as there are runs of two chunks and more, as most of these lie in loops, too. 1.2 times what is read is proposed. */
+/* Of loops over blocks, once a third was read, 0.03 % of all chunks come unexpected; of blocks in no order a fourth as
+ * many as there are runs of two chunks and more, as most of these lie in loops, too. 1.2 times what is read is
+ * proposed. */
 Test(order, what_a_walk_over_blocks_reads_is_foreseen, .timeout = 60)
 {
     uint64_t reads = 0, late = 0, runs = 0, missed = 0, proposed = 0, all = 0;
@@ -553,7 +564,7 @@ Test(order, what_a_walk_over_blocks_reads_is_foreseen, .timeout = 60)
         unsigned third = w.shuffled ? 0 : w.reads / 3, m = unexpected(&w, third, &proposed);
         all += w.reads;
         if (!w.shuffled) {
-            cr_expect_leq(m, 3 + w.reads / 2, "%d: %u of %u", round, m, w.reads);
+            cr_expect_leq(m, 3 + w.reads / 5, "%d: %u of %u", round, m, w.reads);
             reads += w.reads - third;
             late += m;
         } else if (w.reads >= 2 * w.runs) {
@@ -561,8 +572,8 @@ Test(order, what_a_walk_over_blocks_reads_is_foreseen, .timeout = 60)
             missed += m;
         }
     }
-    cr_expect_leq(late, reads / 900, "%llu of %llu", (unsigned long long)late, (unsigned long long)reads);
-    cr_expect_leq(missed, runs * 2 / 5, "%llu of %llu", (unsigned long long)missed, (unsigned long long)runs);
+    cr_expect_leq(late, reads / 2500, "%llu of %llu", (unsigned long long)late, (unsigned long long)reads);
+    cr_expect_leq(missed, runs * 3 / 10, "%llu of %llu", (unsigned long long)missed, (unsigned long long)runs);
     cr_expect_leq(proposed, all * 5 / 4, "%llu of %llu", (unsigned long long)proposed, (unsigned long long)all);
 }
 

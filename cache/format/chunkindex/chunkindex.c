@@ -51,7 +51,7 @@ struct xh_chunkindex {
     int strayed;          /* see xh_chunkindex_strayed */
     uint64_t lo, hi;      /* the part of the last chunk that was read, relative to its address */
     uint64_t clock;
-    uint64_t flight_bytes; /* see xh_chunkindex_link */
+    uint64_t thread, flight_bytes; /* see xh_chunkindex_reader */
     uint64_t asked, wasted; /* bytes read from chunks; bytes proposed and not read */
     uint64_t node_bytes;    /* of nodes that were wanted */
 };
@@ -203,6 +203,7 @@ static enum xh_order_event note(struct xh_chunkindex *ci, struct xh_chunk *c, st
     uint64_t len = likely_size(c) ? c->size : r.len;
     ix->order.passes = (unsigned)xh_min64(ci->flight_bytes / (len ? len : 1), PASSES_MOST);
     ix->order.alone = alone;
+    ix->order.thread = ci->thread;
     enum xh_order_event event = xh_order_read(&ix->order, rank, xh_index_look, ix);
     ci->asked += r.len;
     if (lo == 0 && len == r.len) {
@@ -262,8 +263,9 @@ int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r)
     return c && c->seg->ix->order.begun;
 }
 
-void xh_chunkindex_link(struct xh_chunkindex *ci, uint64_t flight_bytes)
+void xh_chunkindex_reader(struct xh_chunkindex *ci, uint64_t thread, uint64_t flight_bytes)
 {
+    ci->thread = thread;
     ci->flight_bytes = flight_bytes;
 }
 

@@ -37,9 +37,9 @@ void xh_chunkindex_see(struct xh_chunkindex *ci, uint64_t off, const uint8_t *p,
 /* Returns 1 when |r| lies in a chunk of an index that was read before. */
 int xh_chunkindex_begun(const struct xh_chunkindex *ci, struct xh_range r);
 
-/* The link brings |flight_bytes| in a round trip: so much may be passed by, as it costs no more than to ask for what is
- * behind it. 0: not known. */
-void xh_chunkindex_link(struct xh_chunkindex *ci, uint64_t flight_bytes);
+/* Tells whose reads come now: |thread|'s, any number that no other thread has, over a link that brings |flight_bytes|
+ * in a round trip: so much may be passed by, as it costs no more than to ask for what is behind it. 0: not known. */
+void xh_chunkindex_reader(struct xh_chunkindex *ci, uint64_t thread, uint64_t flight_bytes);
 
 /* Notes a raw read; |alone|: of what nothing had foreseen. Returns the end of what its reader has come to, which lies
  * farther where that is several threads; 0 where it lies in no chunk of a known index. */

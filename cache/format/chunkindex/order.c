@@ -356,11 +356,11 @@ static enum xh_order_event go_back(struct xh_order *o, int64_t rank)
     return XH_ORDER_TURN;
 }
 
-/* 1 where what was passed by lately may be what several threads hold: no more is missing than was read. Of blocks in no
- * order most is missing at first. */
+/* 1 where what was passed by lately may be what several threads hold: there are such, and no more is missing than was
+ * read. Of blocks in no order most is missing at first. */
 static int is_dense(const struct xh_order *o)
 {
-    return o->cover.late && o->cover.missing <= o->cover.bytes;
+    return o->threads && o->cover.late && o->cover.missing <= o->cover.bytes;
 }
 
 enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_look *look, const void *ctx)
@@ -370,11 +370,13 @@ enum xh_order_event xh_order_read(struct xh_order *o, int64_t rank, xh_order_loo
     if (!o->begun) {
         start(o, rank);
         o->begun = 1;
+        o->first_thread = o->thread;
         xh_cover_note(&o->cover, here, 1, passes);
         return XH_ORDER_FIRST;
     }
     if (rank == o->now.rank)
         return XH_ORDER_AGAIN;
+    o->threads |= o->thread != o->first_thread;
     uint64_t late = o->cover.late;
     int is_near = xh_cover_note(&o->cover, here, o->streak + 1, passes);
     if (o->loosely && is_near && xh_cover_is_upwards(&o->cover, passes) &&

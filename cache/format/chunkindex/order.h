@@ -77,6 +77,9 @@ struct xh_order {
     unsigned passes;       /* the caller's: how many chunks may be passed by for each that is read; 0: one */
     int loosely;           /* 1: chunks are followed as they lie, whether each is read or not; |now| is the farthest */
     int alone;             /* the caller's: 1: nothing had foreseen what is read now */
+    uint64_t thread;       /* the caller's: who reads now */
+    uint64_t first_thread; /* who read first */
+    int threads;           /* 1: others have read, too */
     unsigned lone;         /* where chunks are followed loosely, so many late ones in a row that nothing had foreseen */
     /* The last differences. The newest is past[(npast - 1) % size]. */
     int64_t past[2 * XH_ORDER_PERIOD];
