@@ -38,7 +38,8 @@ static void note_wait(struct xh_around *a, uint64_t now, uint64_t waits_ns, int 
     }
     a->read_ns = now;
     a->waited_ns += step - slowed;
-    a->slowed_ns += slowed;
+    a->slowed_ns += xh_min64(slowed, a->slowest_ns);
+    a->slowest_ns = xh_max64(slowed, a->slowest_ns);
 }
 
 /* The reads so far tell nothing of those to come, which are in |in|. */
@@ -51,7 +52,7 @@ static void begin_anew(struct xh_file *f, struct xh_range in)
     a->came_before = b.came;
     atomic_store_explicit(&a->since_ns, 0, memory_order_relaxed);
     a->reads = 0;
-    a->waited_ns = a->slowed_ns = 0;
+    a->waited_ns = a->slowed_ns = a->slowest_ns = 0;
 }
 
 /* It is of |r|, in the dataset |whole|, and nothing had foreseen it. Where it would make |a->in| longer than |most|,

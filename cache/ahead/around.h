@@ -19,7 +19,9 @@ struct xh_around {
     unsigned reads;       /* so many were there */
     uint64_t read_ns;     /* when the last one had come */
     uint64_t waited_ns;   /* for them, as long as it takes while nothing else comes */
-    uint64_t slowed_ns;   /* what it took longer since something comes */
+    uint64_t slowed_ns;   /* what it took longer since something comes, but for the read that did so most: it may have
+                           * waited for a connection to be opened */
+    uint64_t slowest_ns;  /* what that one did */
     uint64_t came_before; /* bytes that had come before the first of them */
     uint64_t idle_ns;     /* how long reads waited before, in all */
     uint64_t idle_reads;  /* so many were these */
