@@ -221,7 +221,7 @@ int xh_control_opens_own(const struct xh_link *l, const struct xh_load *load, co
 int xh_control_suits(const struct xh_choice *a, const struct xh_choice *b, const struct xh_asked *r, int streams)
 {
     int is_small = !r->stream && r->bytes <= SMALL_BYTES;
-    if (streams && (a->grown > GROWN_TIMES * b->grown || b->grown > GROWN_TIMES * a->grown))
+    if ((streams || !is_small) && (a->grown > GROWN_TIMES * b->grown || b->grown > GROWN_TIMES * a->grown))
         return is_small ? a->grown < b->grown : a->grown > b->grown;
     return a->active < b->active;
 }

@@ -115,12 +115,12 @@ struct xh_choice {
  * bring the openings, one after another, later than new ones do. */
 int xh_control_opens_own(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a);
 
-/* 1 when |a| suits |r| better than |b|. Where |streams| run or wait, connections that have found their speed are for
- * them, and young ones for what is small; else the thread that has less to do is better. */
+/* 1 when |a| suits |r| better than |b|. Connections that have found their speed are for what is large, and where
+ * |streams| run or wait young ones for what is small; else the thread that has less to do is better. */
 int xh_control_suits(const struct xh_choice *a, const struct xh_choice *b, const struct xh_asked *r, int streams);
 
-/* 1 when a stream that can wait is not to begin with |l|: on a young connection it would keep its reader waiting, while
- * those of |best| will be free. */
+/* 1 when what can wait for those of |best| is not to begin with |l|: on a young connection it would keep its reader
+ * waiting for longer. So no part of a large read is for |l| where |best| idles. */
 int xh_control_is_too_young(const struct xh_choice *l, const struct xh_choice *best);
 
 /* ---- streams */

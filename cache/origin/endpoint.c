@@ -348,6 +348,12 @@ static struct xh_choice choice_of(const struct xh_endpoint *e, unsigned thread)
     return (struct xh_choice){xh_link_grown(e->thread[thread].brought, sockets), e->thread[thread].active};
 }
 
+static unsigned idle_of(const struct xh_endpoint *e, unsigned thread)
+{
+    unsigned sockets = atomic_load_explicit(&e->thread[thread].sockets, memory_order_relaxed);
+    return sockets > e->thread[thread].active ? sockets - e->thread[thread].active : 0;
+}
+
 /* The thread for |r|: one with an idle connection, else, if |open|, any. NULL: none. */
 static struct xh_thread *choose_thread(const struct xh_endpoint *e, const struct xh_request *r, int open)
 {
@@ -692,10 +698,14 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
     struct xh_load load = e ? load_of(e) : (struct xh_load){0};
     out->young = xh_link_is_young(load.arrived, load.sockets);
     out->flight_bytes = (uint64_t)xh_link_flight((double)load.arrived, load.sockets);
+    struct xh_choice grown = {0};
+    for (unsigned i = 0; e && i < xh_engine_threads(); i++)
+        if (idle_of(e, i) && choice_of(e, i).grown > grown.grown)
+            grown = choice_of(e, i);
     for (unsigned i = 0; e && i < xh_engine_threads(); i++) {
-        unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
-        out->open += sockets;
-        out->idle += sockets > e->thread[i].active ? sockets - e->thread[i].active : 0;
+        struct xh_choice c = choice_of(e, i);
+        out->open += atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
+        out->idle += xh_control_is_too_young(&c, &grown) ? 0 : idle_of(e, i);
     }
     unsigned taken = e ? e->streams + e->queued_streams + e->opening : 0;
     out->warm = out->open > taken ? out->open - taken : 0;

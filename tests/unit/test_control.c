@@ -258,6 +258,8 @@ Test(control, young_connections_are_for_what_is_small_while_there_are_streams)
         {{4e6, 0}, {1e6, 3}, {.bytes = 12288}, 1, 0},
         {{4e6, 3}, {1e6, 0}, {.bytes = 12288}, 0, 0}, /* without streams the one that has less to do */
         {{3e6, 0}, {4e6, 3}, {.bytes = 64 * MB, .stream = 1}, 1, 1}, /* less than a round trip behind */
+        {{4e6, 3}, {1e6, 0}, {.bytes = MB}, 0, 1}, /* but for what is large */
+        {{1e6, 0}, {4e6, 3}, {.bytes = MB}, 0, 0},
         {{0, 0}, {0, 1}, {.bytes = 12288}, 1, 1},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
