@@ -118,7 +118,7 @@ struct xh_leading {
     int joint;        /* several processes opened the file together, each for its share */
     int young;        /* connections are in slow start */
     int jumped;       /* it begins a run elsewhere in a dataset that was read in long runs, or in one */
-    unsigned strays;  /* see xh_policy_is_astray: it, and those right before it */
+    int astray;       /* xh_policy_is_astray */
 };
 
 /* Returns 1 when a stream may begin with this read, not behind it: a connection in slow start becomes faster only
@@ -128,9 +128,10 @@ int xh_policy_leads(const struct xh_leading *l);
 /* Returns 1 when a read of |len| bytes is worth all connections. */
 int xh_policy_is_worth_all(uint64_t len);
 
-/* |strays| such reads, one after another, went on with no run. Returns 1 when their reader takes no order: streams end
- * that he is far from, and each is asked for over all connections. */
-int xh_policy_is_astray(unsigned strays);
+/* |strays| such reads, one after another, went on with no run; |lone|: one thread alone reads, of a far server, and
+ * begins none that is known to go on. Returns 1 when their reader takes no order: streams end that he is far from, and
+ * each is asked for over all connections. */
+int xh_policy_is_astray(unsigned strays, int lone);
 
 /* Returns 1 when a stream is no way for reads of |len| bytes that begin |step| bytes apart (modulo 2^64: downwards), of
  * which |ahead| bytes are fetched ahead without it: they skip at least twice as much as they read, and are so large that

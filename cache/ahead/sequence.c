@@ -1,6 +1,7 @@
 /* Sequences: see sequence.h. A run goes to the end of its dataset where that is known. */
 #include "sequence.h"
 
+#include "base/thread.h"
 #include "object.h"
 #include "hints.h"
 #include "layouts.h"
@@ -66,14 +67,29 @@ static struct xh_turns_read read_of(struct xh_file *f, struct xh_range r, struct
                                   .large = r.len >= XH_STREAM_LEAST_BYTES / 2};
 }
 
-/* |s| has seen a read of |r|. Where that lies among the last ones, or near them, it may be of threads that take the
- * next piece each: streams go on. */
-static void note_stray(struct xh_file *f, struct xh_range r, const struct xh_turns *s)
+/* The calling thread makes a long read. The lock is held. */
+static void note_thread(struct xh_sequence *s)
+{
+    uint64_t now = xh_thread_number();
+    s->thread = s->thread ? s->thread : now;
+    s->threads |= s->thread != now;
+}
+
+static void forget_strays(struct xh_sequence *s)
+{
+    s->strays = 0;
+    s->astray = 0;
+}
+
+/* |s| has seen a read of |r|. Where that lies among the last ones, or near them, and several threads read, these may
+ * take the next piece each: streams go on. So they do where the server is not |far|, as a read waits little there. */
+static void note_stray(struct xh_file *f, struct xh_range r, const struct xh_turns *s, int far)
 {
     const struct xh_predict_seq *p = &s->run[0].seq;
-    int is = p->kind == XH_RUN_NONE || p->first == r.off;
+    int is = p->kind == XH_RUN_NONE || p->first == r.off, lone = far && !f->sequence->threads;
     f->sequence->strays = is ? f->sequence->strays + 1 : 0;
-    if (xh_policy_is_astray(f->sequence->strays) && s->cover.reads == 1)
+    f->sequence->astray = xh_policy_is_astray(f->sequence->strays, lone && p->kind == XH_RUN_NONE);
+    if (f->sequence->astray && (s->cover.reads == 1 || lone))
         xh_schedule_begins(f, r.off);
 }
 
@@ -81,9 +97,9 @@ int xh_sequence_strays(struct xh_file *f)
 {
     if (pthread_mutex_trylock(&f->sequence->lock))
         return 0;
-    unsigned strays = f->sequence->strays;
+    int astray = f->sequence->astray;
     pthread_mutex_unlock(&f->sequence->lock);
-    return xh_policy_is_astray(strays);
+    return astray;
 }
 
 int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
@@ -102,7 +118,7 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     if ((!strays && turns == 1) || pthread_mutex_trylock(&f->sequence->lock))
         return 0;
     if (whole.len == 0 || xh_hints_any(f->hints)) { /* these have orders of their own, and saw() is not told of them */
-        f->sequence->strays = 0;
+        forget_strays(f->sequence);
         pthread_mutex_unlock(&f->sequence->lock);
         return 0;
     }
@@ -111,11 +127,13 @@ int xh_sequence_lead(struct xh_file *f, const struct xh_extent *ext, size_t n)
     xh_turns_saw(&seen, &read, &due);
     struct xh_predict_seq *p = &seen.run[0].seq;
     xh_replicas_get_info(f->origin, &info);
-    if (strays)
-        note_stray(f, r, &seen);
+    if (strays) {
+        note_thread(f->sequence);
+        note_stray(f, r, &seen, info.far);
+    }
     struct xh_leading lead = {.len = turns * r.len, .files = turns, .begins = r.off == whole.off,
                               .dataset = whole.len, .joint = f->opened_jointly, .young = info.young,
-                              .jumped = xh_turns_jumped(&seen, whole), .strays = f->sequence->strays,
+                              .jumped = xh_turns_jumped(&seen, whole), .astray = f->sequence->astray,
                               .hinted = xh_hints_any(f->hints)};
     uint64_t least = turns > 1 && lead.begins ? XH_STREAM_LEAST_BYTES / turns : 0;
     if ((read.large || turns > 1) && xh_policy_leads(&lead) && due.n && !due.leaves && p->kind == XH_RUN_UP) {
@@ -185,7 +203,7 @@ static int saw(struct xh_file *f, const struct xh_seen *s)
     struct xh_turns_read read = read_of(f, r, whole);
     xh_turns_saw(&f->sequence->turns, &read, &due);
     if (goes_on_for_long(&f->sequence->turns.run[0].seq))
-        f->sequence->strays = 0;
+        forget_strays(f->sequence);
     xh_schedule_trace("ahead", due.want, due.n);
     if (due.leaves)
         xh_schedule_leave(f);

@@ -17,8 +17,11 @@ struct xh_sequence {
      * the locks of stage, shadow and origin are taken in it. No engine thread takes it. */
     pthread_mutex_t lock;
     struct xh_turns turns;
-    uint64_t began; /* where the last run began that streams were told of */
+    uint64_t began;  /* where the last run began that streams were told of */
+    uint64_t thread; /* the one that made the first long read; 0: none has */
+    int threads;     /* others made such, too */
     unsigned strays; /* the last long reads, one after another, that went on with no run */
+    int astray;      /* xh_policy_is_astray, of the last one */
 };
 
 /* When the file is opened, and in a fork's child. */

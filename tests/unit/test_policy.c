@@ -315,14 +315,16 @@ Test(policy, reads_that_skip_much_leave_their_stream)
 
 Test(policy, a_jump_leads_unless_the_one_before_went_astray)
 {
-    const struct xh_leading young = {.len = 8 * MIB, .files = 1, .dataset = 64 * MIB, .young = 1, .strays = 9};
-    struct xh_leading l = {.len = 8 * MIB, .files = 1, .dataset = 64 * MIB, .jumped = 1, .strays = 1};
+    const struct xh_leading young = {.len = 8 * MIB, .files = 1, .dataset = 64 * MIB, .young = 1, .astray = 1};
+    struct xh_leading l = {.len = 8 * MIB, .files = 1, .dataset = 64 * MIB, .jumped = 1};
     cr_expect(xh_policy_leads(&l));
-    l.strays = 2;
+    l.astray = 1;
     cr_expect_not(xh_policy_leads(&l));
     cr_expect(xh_policy_leads(&young), "the first read of all");
-    cr_expect_not(xh_policy_is_astray(1));
-    cr_expect(xh_policy_is_astray(2));
+    cr_expect_not(xh_policy_is_astray(1, 0));
+    cr_expect(xh_policy_is_astray(2, 0));
+    cr_expect(xh_policy_is_astray(1, 1));
+    cr_expect_not(xh_policy_is_astray(0, 1));
     cr_expect(xh_policy_is_worth_all(2 * MIB));
     cr_expect_not(xh_policy_is_worth_all(2 * MIB - 1));
 }
