@@ -143,7 +143,8 @@ void xh_stage_begins(struct xh_file *f, uint64_t off)
         first = xh_min64(first, s->stream[i]->pos);
         last = xh_max64(last, s->stream[i]->pos);
     }
-    int behind = last < off && off - last > XH_STREAM_LEAST_BYTES;
+    uint64_t middle = last < first ? last : (first + last) / 2; /* some are far ahead of others */
+    int behind = middle < off && off - middle > XH_STREAM_LEAST_BYTES;
     int far_before = first > off && first - off > slack_of(f);
     for (size_t i = xh_stage_loads(s); (behind || far_before) && i-- > 0;)
         xh_stream_leave(s, s->stream[i]);

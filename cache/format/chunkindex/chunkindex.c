@@ -290,6 +290,11 @@ int xh_chunkindex_strayed(struct xh_chunkindex *ci)
     return strayed;
 }
 
+int xh_chunkindex_is_lone(const struct xh_chunkindex *ci)
+{
+    return ci->now && !ci->now->order.threads;
+}
+
 /* Returns what will be read of |c|: all of it, or, if its size is not stored, or parts are read, the same part as of
  * the last chunk. */
 static struct xh_range part_of(const struct xh_chunkindex *ci, const struct xh_chunk *c)

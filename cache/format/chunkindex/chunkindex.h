@@ -48,6 +48,9 @@ uint64_t xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r, int alon
 /* Returns 1 once after the reader left a proven order: it will not read next what was proposed last. */
 int xh_chunkindex_strayed(struct xh_chunkindex *ci);
 
+/* Returns 1 when one thread alone has read chunks of the index that was read last. */
+int xh_chunkindex_is_lone(const struct xh_chunkindex *ci);
+
 /* Fills |out| with the chunks that will be read after the last raw read, in that order, except those proposed before.
  * Returns their number, <= |max|. What is proposed and not read yet stays within |window_bytes|. The window starts
  * small (8 chunks, at most 8 MiB), grows with each guess that came true, and is refilled when it is half used.
