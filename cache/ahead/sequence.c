@@ -82,11 +82,13 @@ static void forget_strays(struct xh_sequence *s)
 }
 
 /* |s| has seen a read of |r|. Where that lies among the last ones, or near them, and several threads read, these may
- * take the next piece each: streams go on. So they do where the server is not |far|, as a read waits little there. */
+ * take the next piece each: streams go on. So they do where the server is not |far|, as a read waits little there, and
+ * behind a run that went on for long, to which its reader may come back. */
 static void note_stray(struct xh_file *f, struct xh_range r, const struct xh_turns *s, int far)
 {
     const struct xh_predict_seq *p = &s->run[0].seq;
-    int is = p->kind == XH_RUN_NONE || p->first == r.off, lone = far && !f->sequence->threads;
+    int is = p->kind == XH_RUN_NONE || p->first == r.off;
+    int lone = far && !f->sequence->threads && xh_predict_is_young(&f->sequence->turns.run[0].seq);
     f->sequence->strays = is ? f->sequence->strays + 1 : 0;
     f->sequence->astray = xh_policy_is_astray(f->sequence->strays, lone && p->kind == XH_RUN_NONE);
     if (f->sequence->astray && (s->cover.reads == 1 || lone))
