@@ -189,13 +189,13 @@ static int saw_chunks(struct xh_file *f, const struct xh_extent *ext, size_t n, 
         uint64_t to = xh_chunkindex_raw(chunks, (struct xh_range){ext[i].off, ext[i].len}, alone);
         end = to ? to : end;
     }
-    int strayed = xh_chunkindex_strayed(chunks), jumped = strayed && xh_chunkindex_is_lone(chunks);
+    int strayed = xh_chunkindex_strayed(chunks), moved = xh_chunkindex_moved(chunks);
     pthread_mutex_unlock(&f->layouts->lock);
     if (end == 0 || first)
         return end != 0;
     if (strayed)
         xh_schedule_recall(f);
-    if (jumped) /* a stream that has what is wanted now far before it would not bring it */
+    if (moved) /* a stream that has what is wanted now far before it would not bring it */
         xh_schedule_begins(f, ext->off);
     propose_nodes(f, xh_chunkindex_wanted, NODES_AT_ONCE);
     propose_stretch(f, end);

@@ -65,7 +65,7 @@ size_t xh_schedule(struct xh_file *f, const struct xh_proposal *p);
  * over. Returns the end of what is seen to. */
 uint64_t xh_schedule_run(struct xh_file *f, const struct xh_proposal *p);
 
-/* The reader's run, which is no excursion, began at |off|: streams that it has jumped over are left. */
+/* The reader's run, which is most likely no excursion, began at |off|: streams that it has jumped over are left. */
 void xh_schedule_begins(struct xh_file *f, uint64_t off);
 
 /* The reader of a run has come to |end|, and may be given |window| bytes more: lets streams go on so far. Returns 1

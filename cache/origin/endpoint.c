@@ -371,7 +371,10 @@ static struct xh_thread *choose_thread(const struct xh_endpoint *e, const struct
             unsigned sockets = atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
             if ((idle ? sockets <= e->thread[i].active : !open) || xh_control_is_too_young(&choice[i], &grown))
                 continue;
-            if (!best || xh_control_suits(&choice[i], &choice[best->index], &asked, e->streams + e->queued_streams > 0))
+            /* What a thread's connections have brought says nothing of a new one. */
+            int streams = e->streams + e->queued_streams > 0, by_speed = idle || streams;
+            if (!best || (by_speed ? xh_control_suits(&choice[i], &choice[best->index], &asked, streams)
+                                   : choice[i].active < choice[best->index].active))
                 best = xh_engine_thread(i);
         }
     return best;
@@ -699,14 +702,16 @@ void xh_endpoint_open(const struct xh_endpoint *e, struct xh_origin_info *out)
     out->young = xh_link_is_young(load.arrived, load.sockets);
     out->flight_bytes = (uint64_t)xh_link_flight((double)load.arrived, load.sockets);
     struct xh_choice grown = {0};
+    unsigned young = 0;
     for (unsigned i = 0; e && i < xh_engine_threads(); i++)
         if (idle_of(e, i) && choice_of(e, i).grown > grown.grown)
             grown = choice_of(e, i);
     for (unsigned i = 0; e && i < xh_engine_threads(); i++) {
         struct xh_choice c = choice_of(e, i);
         out->open += atomic_load_explicit(&e->thread[i].sockets, memory_order_relaxed);
-        out->idle += xh_control_is_too_young(&c, &grown) ? 0 : idle_of(e, i);
+        *(xh_control_is_too_young(&c, &grown) ? &young : &out->idle) += idle_of(e, i);
     }
+    out->idle += young > out->idle ? young : 0; /* else few would do the work of many */
     unsigned taken = e ? e->streams + e->queued_streams + e->opening : 0;
     out->warm = out->open > taken ? out->open - taken : 0;
 }

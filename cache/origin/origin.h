@@ -45,7 +45,7 @@ struct xh_origin_info {
     int in_vain;             /* 1: the last of the server's files that came whole was hardly read */
     int changed;             /* 1: the server was seen to have another version: every request fails */
     unsigned open, idle;     /* connections that are there, and those of them that wait for work, but for young ones
-                              * where others have found their speed */
+                              * where as many others have found their speed */
     unsigned streaming;      /* how many transfers with |full| the server's streams use together */
     unsigned streams;        /* how many transfers with |full| may be begun now; 0: none */
     int whole;               /* 1: the server sends no parts of it: whatever is asked for, all of it comes */

@@ -37,7 +37,8 @@ static int serve_staged(struct xh_read_op *op, struct xh_err *err)
         return 0;
     op->served_by_stream = xh_sequence_lead(op->f, op->asked, op->nasked);
     op->all_of_dataset = is_all_of_dataset(op);
-    op->strays = xh_policy_is_worth_all(op->bytes) && xh_sequence_strays(op->f);
+    op->strays = xh_policy_is_worth_all(op->bytes) && xh_extents_in_a_row(op->asked, op->nasked).len &&
+                 xh_sequence_strays(op->f);
     op->leaving = op->all_of_dataset || op->strays ? xh_stage_leaving(op->f) : 0;
     if (!op->reach) {
         here = xh_stage_take(op->f, op, &coming);

@@ -8,8 +8,8 @@ struct xh_file;
 struct xh_prefetch;
 struct xh_stage;
 
-/* The reader's run began at |off|: streams that would bring what lies before it, more than the shortest stream has, are
- * left; so are those that lie farther behind it than it may look ahead. */
+/* The reader's run began at |off|: streams that would bring what lies before it, more than the shortest stream has from
+ * the middle of their places on, are left; so are those that lie farther behind it than it may look ahead. */
 void xh_stage_begins(struct xh_file *f, uint64_t off);
 
 /* Ends the streams behind what has come of them and what is waited for: what is fetched from now on is for others

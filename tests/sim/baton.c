@@ -443,7 +443,6 @@ ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags)
     return (ssize_t)len;
 }
 
-/* What memory the machine has that simulates is no part of the world. */
 void sim_read_as(unsigned thread)
 {
     w.reads_as = thread;
@@ -454,6 +453,7 @@ uint64_t __wrap_xh_thread_number(void)
     return __real_xh_thread_number() + (w.on ? w.reads_as : 0); /* a thread's number is an address */
 }
 
+/* What memory the machine has that simulates is no part of the world. */
 uint64_t __wrap_xh_memory_part(uint64_t has, uint64_t most)
 {
     return w.on ? most : __real_xh_memory_part(has, most);

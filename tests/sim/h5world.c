@@ -533,6 +533,7 @@ static uint64_t anywhere(struct h5 *h, uint64_t i, uint64_t n, uint64_t len)
     size_t k = row > 1 ? dice(h, h->w->threads) : 0;
     h->holds[k] = h->rows[k] ? h->holds[k] + len : dice(h, most);
     h->rows[k] = (h->rows[k] + 1) % row;
+    sim_read_as((unsigned)k);
     return h->holds[k];
 }
 

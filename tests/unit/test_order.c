@@ -452,6 +452,34 @@ Test(order, blocks_in_no_order_are_each_followed)
     cr_expect_leq(two, 100, "%u chunks came unexpected", two);
 }
 
+/* A reader goes through forty chunks of which the rest was |took|, and then to one elsewhere that was foreseen or not;
+ * |threads| take turns. Returns whether it has moved. */
+static int moved_after(int took, int alone, unsigned threads)
+{
+    uint64_t bytes = 200u << 10, at = 0;
+    struct xh_chunkindex *ci = array_of(1000, bytes);
+    for (; at < 40; at++) {
+        xh_chunkindex_reader(ci, at % threads, 0);
+        cr_assert(xh_chunkindex_raw(ci, (struct xh_range){DATA_AT + at * bytes, bytes}, at == 0));
+        cr_expect_not(xh_chunkindex_moved(ci));
+    }
+    if (took)
+        xh_chunkindex_took(ci, (struct xh_range){DATA_AT + at * bytes, 900 * bytes});
+    cr_assert(xh_chunkindex_raw(ci, (struct xh_range){DATA_AT + 700 * bytes, bytes}, alone));
+    int moved = xh_chunkindex_moved(ci);
+    cr_expect_not(xh_chunkindex_moved(ci), "it is told once");
+    xh_chunkindex_free(ci);
+    return moved;
+}
+
+Test(order, one_thread_that_leaves_a_stretch_for_what_is_not_there_has_moved)
+{
+    cr_expect(moved_after(1, 1, 1));
+    cr_expect_not(moved_after(0, 1, 1), "no stretch of this index was taken");
+    cr_expect_not(moved_after(1, 0, 1), "what it wants there was foreseen");
+    cr_expect_not(moved_after(1, 1, 2), "several threads read it");
+}
+
 /* ---- walks over blocks of any shape: how many chunks come unexpected */
 
 #define AXES 4

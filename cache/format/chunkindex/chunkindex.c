@@ -49,6 +49,7 @@ struct xh_chunkindex {
     struct xh_index *now; /* of the last raw read that hit; may be NULL */
     struct xh_index *walk; /* that HDF5 goes through; may be NULL */
     int strayed;          /* see xh_chunkindex_strayed */
+    int moved;            /* see xh_chunkindex_moved */
     uint64_t lo, hi;      /* the part of the last chunk that was read, relative to its address */
     uint64_t clock;
     uint64_t thread, flight_bytes; /* see xh_chunkindex_reader */
@@ -230,6 +231,10 @@ static enum xh_order_event note(struct xh_chunkindex *ci, struct xh_chunk *c, st
         ix->run_bytes += r.len;
         break;
     default:
+        if (proven && alone && ix->took && !ix->order.threads) {
+            ci->moved = 1;
+            ix->took = 0;
+        }
         if (!proven) {
             ci->wasted += ix->ahead_bytes;
         } else { /* a proven order was free to propose them, and may read them yet */
@@ -290,9 +295,11 @@ int xh_chunkindex_strayed(struct xh_chunkindex *ci)
     return strayed;
 }
 
-int xh_chunkindex_is_lone(const struct xh_chunkindex *ci)
+int xh_chunkindex_moved(struct xh_chunkindex *ci)
 {
-    return ci->now && !ci->now->order.threads;
+    int moved = ci->moved;
+    ci->moved = 0;
+    return moved;
 }
 
 /* Returns what will be read of |c|: all of it, or, if its size is not stored, or parts are read, the same part as of
@@ -447,6 +454,8 @@ void xh_chunkindex_took(struct xh_chunkindex *ci, struct xh_range r)
     struct xh_index *ix = ci->now;
     struct xh_order_spot next;
     uint64_t end = r.off + r.len;
+    if (ix)
+        ix->took = 1;
     while (ix && ci->map.at && ix->order.ahead < AHEAD_CHUNKS &&
            xh_order_peek(&ix->order, &next, xh_index_look, ix) == XH_PLACE_CHUNK) {
         struct xh_range c = part_of(ci, xh_index_chunk(ix, (uint64_t)next.rank));

@@ -48,8 +48,9 @@ uint64_t xh_chunkindex_raw(struct xh_chunkindex *ci, struct xh_range r, int alon
 /* Returns 1 once after the reader left a proven order: it will not read next what was proposed last. */
 int xh_chunkindex_strayed(struct xh_chunkindex *ci);
 
-/* Returns 1 when one thread alone has read chunks of the index that was read last. */
-int xh_chunkindex_is_lone(const struct xh_chunkindex *ci);
+/* Returns 1 once after the reader, one thread alone, left a proven order of an index of which a stretch was taken
+ * (xh_chunkindex_took), for what nothing had foreseen. */
+int xh_chunkindex_moved(struct xh_chunkindex *ci);
 
 /* Fills |out| with the chunks that will be read after the last raw read, in that order, except those proposed before.
  * Returns their number, <= |max|. What is proposed and not read yet stays within |window_bytes|. The window starts

@@ -93,6 +93,7 @@ struct xh_index {
     uint64_t each_bytes;   /* the length of all of these; UINT64_MAX: of several lengths */
     /* read since the last miss, and in earlier streaks that ended with a turn, less what was wrong then */
     uint64_t streak_bytes;
+    int took;              /* 1: a stretch of it was taken since its reader was seen to move on elsewhere */
     uint64_t retry_bytes;  /* a stretch is looked for again when the streak has read this much */
     const struct xh_node *walked; /* the node that HDF5 read last, of those that are no others' parents; or NULL */
     uint64_t walk_bytes;   /* of the nodes that it read one after another up to this one, without it */
