@@ -975,6 +975,19 @@ static struct xh_origin_info facts(void)
     return info;
 }
 
+Test(endpoint, young_connections_do_not_idle_where_as_many_others_have_found_their_speed, .init = fresh)
+{
+    known_and_fast();
+    for (unsigned i = 0; i < THREADS; i++)
+        *xh_endpoint_sockets(e, i) = 2;
+    cr_assert_eq(facts().idle, 2 * THREADS, "none has found its speed");
+    e->thread[0].brought = 8e6;
+    cr_assert_eq(facts().idle, 2, "the young ones would keep the read waiting");
+    for (unsigned i = 1; i < THREADS; i++)
+        *xh_endpoint_sockets(e, i) = 3;
+    cr_assert_eq(facts().idle, 2 + 3 * (THREADS - 1), "the two alone would do the work of many");
+}
+
 Test(endpoint, connections_are_told_by_what_they_do, .init = fresh)
 {
     struct xh_origin_info i = {.open = 9, .idle = 9, .warm = 9};
