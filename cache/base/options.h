@@ -51,6 +51,7 @@ struct xh_options {
 #undef X
     /* Not in the table; the cache sets these for objects that it opens itself. */
     int guessed;       /* nobody has asked for it: its name was */
+    uint64_t first_bytes; /* so many bytes are to come with the opening, if it may bring more than usual; 0: as usual */
     uint64_t asked_as; /* a number that rises with each request to open; files are usually read in that order; 0: now */
     uint64_t followers; /* how many files follow it that are most likely read as it is */
     unsigned beside; /* so many files, with it, are opened for one read; 0: it alone, or not known */

@@ -225,6 +225,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
         rc = xh_metadata_image_begin(url, &f->opt, f->above->files, &f->image, err);
     if (rc)
         return rc;
+    f->opt.first_bytes = xh_alike_opening_bytes(f);
     rc = f->opt.offline ? open_offline(f, &head, err)
          : told         ? open_told(f, told, &head, err)
                         : open_asking(f, &op, &head, err);

@@ -177,6 +177,11 @@ int xh_control_may_run_out(const struct xh_link *l, uint64_t bytes)
     return l->rtt_ns > 0 && (double)bytes <= xh_link_window(l);
 }
 
+int xh_control_comes_at_once(const struct xh_link *l, uint64_t bytes)
+{
+    return xh_control_may_run_out(l, bytes);
+}
+
 /* How many round trips |waiting| requests will wait, in all, for |active| connections, if they are small. */
 static double foreseen(uint64_t waiting, unsigned active)
 {
@@ -187,7 +192,9 @@ static double foreseen(uint64_t waiting, unsigned active)
 
 int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a)
 {
-    unsigned active = others(load); /* a stream's connection is nothing to wait for */
+    /* A stream's connection is nothing to wait for, as it may stand still; but a new one takes several round trips for
+     * a whole file that is opened ahead. */
+    unsigned active = a->question && a->bytes > SMALL_BYTES ? load->active : others(load);
     /* While nothing has come back yet, the connections under way are still being opened
      * themselves: a further one is ready as soon as they are. */
     if (active == 0 || l->rtt_ns <= 0)

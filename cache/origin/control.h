@@ -56,6 +56,7 @@ struct xh_load {
 struct xh_asked {
     uint64_t bytes;
     int stream;
+    int question; /* it asks for a file's version, and with it for its first bytes, or all */
     unsigned files; /* it is an opening's, of so many files that are wanted for one read; 0: it is not */
     uint64_t waited_ns; /* somebody has waited for it for so long, and it may have a connection more; 0: not */
 };
@@ -92,6 +93,10 @@ int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a,
  * comes, or is lost on the way, all the same; more would be sent in vain, and the next request is rather sent over a
  * new connection. */
 int xh_control_may_run_out(const struct xh_link *l, uint64_t bytes);
+
+/* 1 when a file of |bytes| that will be read through comes with its opening: one connection brings it in about a round
+ * trip, so more of them would gain less than the round trip that it saves. */
+int xh_control_comes_at_once(const struct xh_link *l, uint64_t bytes);
 
 /* Returns how long (ns) somebody who has waited for a request for |waited_ns| has still to wait until a connection
  * of its own would have been there, had it been opened at once. What was expected of the busy ones then has not come

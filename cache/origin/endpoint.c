@@ -317,7 +317,7 @@ static int waits_for_grown(const struct xh_endpoint *e, const struct xh_request 
 
 static struct xh_asked asked_of(const struct xh_request *r)
 {
-    return (struct xh_asked){.bytes = r->queued_bytes, .stream = is_stream(r),
+    return (struct xh_asked){.bytes = r->queued_bytes, .stream = is_stream(r), .question = r->job->probe != NULL,
                              .files = xh_origin_object_opened_with(r->job->origin),
                              .waited_ns = is_waited_for(r) ? waited(r->endpoint, r->waits_ns, xh_now_ns()) : 0};
 }

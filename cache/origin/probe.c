@@ -43,9 +43,15 @@ static int same_version(const struct xh_dialect *d, const struct xh_probe *p)
     return p->size_known && p->size == d->size && shows;
 }
 
+/* How many bytes the opening is to bring. Never more than usual where they prove nothing, and come once more. */
 static size_t head_bytes(const struct xh_origin *o)
 {
-    return o->options.head_bytes < FIRST_FLIGHT_BYTES ? o->options.head_bytes : FIRST_FLIGHT_BYTES;
+    uint64_t usual = xh_min64(o->options.head_bytes, FIRST_FLIGHT_BYTES), first = o->options.first_bytes;
+    xh_engine_lock();
+    const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
+    int more = first > usual && e && e->dates == XH_DATES_IN_REPLIES && xh_control_comes_at_once(&e->link, first);
+    xh_engine_unlock();
+    return more ? first : usual;
 }
 
 /* What PROPFIND told. */

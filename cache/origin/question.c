@@ -169,11 +169,11 @@ int xh_question_wait(struct xh_origin *o, struct xh_question *q, struct xh_probe
     while (!(b = question_answer(q))) {
         if (!q->again && is_paused(q->tries[0]))
             q->asked_ns = xh_now_ns();
+        q->asked_ns = xh_max64(q->asked_ns, atomic_load_explicit(&q->tries[0]->p.heard_ns, memory_order_relaxed));
         uint64_t waited = xh_now_ns() - q->asked_ns;
-        unsigned ms = q->again ? 0 : (unsigned)(stuck_ns / 1000000u);
         if (!q->again && waited >= stuck_ns)
             ask_again(o, q);
-        wait_patiently(o, &w, ms);
+        wait_patiently(o, &w, q->again ? 0 : (unsigned)((stuck_ns - waited) / 1000000u) + 1);
     }
     struct xh_err own = b->err;
     *p = b->p;

@@ -82,6 +82,12 @@ def small(tap, t):
         url = t.url("no-range")
         out, err = t.read(url, shadow="off", private_budget_bytes=1 << 20)
         assert out == [t.right], out
+    with tap.claim("one that takes longer than a question may be without an answer is asked for once: it comes"):
+        url = t.url("no-range-slow")
+        out, err = t.read(url)
+        assert out == [t.right], (out, err)
+        asked = t.liar.requests()[url.removeprefix(t.liar.base)]
+        assert len(asked) == 1, asked
     with tap.claim("a file that is replaced while it is open is an error, not two versions"):
         for behind in (1, 15):    # the file takes some forty requests; the opening a few of them
             url = t.url(f"no-range-changes:{behind}")

@@ -335,7 +335,7 @@ struct bench {
     uint64_t readahead_bytes; /* likewise */
     uint64_t piece_bytes; /* read at a time; 0: an image */
     uint64_t fetched;     /* the plain client's: bytes */
-    uint64_t source_bytes, seed;
+    uint64_t source_bytes, file_bytes, seed; /* |file_bytes| 0: as the workload has it */
     unsigned sites, readers, threads; /* of an order by threads, at most 64 */
     unsigned kept;                    /* of ten, where some are left out */
     double most_mb;                   /* more that comes is a failure; 0: any amount may */
@@ -554,13 +554,13 @@ static void bench_world(const struct bench *b, struct sim_world *w)
         w->walks = b->name[1] == '3';
         if (b->name[1] == '4') {
             w->sources = WHOLE_FILES;
-            w->set_bytes = WHOLE_BYTES;
+            w->set_bytes = b->file_bytes ? b->file_bytes : WHOLE_BYTES;
             w->read_bytes = b->piece_bytes ? b->piece_bytes : WHOLE_PIECE;
             w->reads_all = 1;
         } else if (b->name[1] == '5') {
             w->sources = SMALL_FILES;
-            w->set_bytes = SMALL_BYTES;
-            w->read_bytes = b->piece_bytes ? b->piece_bytes : SMALL_BYTES;
+            w->set_bytes = b->file_bytes ? b->file_bytes : SMALL_BYTES;
+            w->read_bytes = b->piece_bytes ? b->piece_bytes : w->set_bytes;
             w->reads_all = 1;
         }
         return;
@@ -981,8 +981,9 @@ static void usage(void)
            "sim --workload M1|M1-off …   50 files of 1.3 MB one after another: opened, looked at; -off: readahead=off\n"
            "sim --workload M2 …   the same, and a number that lies deep in each is read\n"
            "sim --workload M3 …   12 files, of each 600 datasets are opened, which lie up to 30 groups deep\n"
-           "sim --workload M4 [--piece BYTES] …   8 files of 4 MB, all of each is read in pieces\n"
-           "sim --workload M5 [--piece BYTES] …   60 files of 440 KB, all of each is read at once, or in pieces\n"
+           "sim --workload M4 [--piece BYTES] [--file-bytes N] …   8 files of 4 MB, all of each is read in pieces\n"
+           "sim --workload M5 [--piece BYTES] [--file-bytes N] …   60 files of 440 KB, all of each is read at\n"
+           "    once, or in pieces\n"
            "sim --workload A1 --seed N …   blocks of a contiguous array of three axes, 8 to 64 MB: the seed's\n"
            "sim --workload A2 [--pieces N] …   planes across an array of 419 MB, the first so many\n"
            "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"
@@ -1012,7 +1013,7 @@ int main(int argc, char **argv)
         {"reads", 1, NULL, 'R'}, {"piece", 1, NULL, 'P'}, {"matrix", 0, NULL, 'M'}, {"every", 1, NULL, 'e'},
         {"megabytes", 1, NULL, 'm' + 256}, {"unpack", 1, NULL, 'u'}, {"sources", 1, NULL, 'S'},
         {"source-bytes", 1, NULL, 'B'}, {"faults", 0, NULL, 'F'}, {"least", 1, NULL, 'L'},
-        {"beside", 1, NULL, 'b' + 512},
+        {"beside", 1, NULL, 'b' + 512}, {"file-bytes", 1, NULL, 'f' + 256},
         {"stragglers", 0, NULL, 'G'}, {"losses", 0, NULL, 'D'}, {"growth", 0, NULL, 'g'},
         {"renewals", 0, NULL, 'n' + 256},
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'}, {"shuffled", 0, NULL, 'U'},
@@ -1094,6 +1095,7 @@ int main(int argc, char **argv)
         case 'm' + 256: b.megabytes = strtod(optarg, NULL); break;
         case 'u': b.unpack_ns_byte = strtod(optarg, NULL); break;
         case 'S': b.sources = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 'f' + 256: b.file_bytes = strtoull(optarg, NULL, 10); break;
         case 'B': b.source_bytes = strtoull(optarg, NULL, 10) << 20; break;
         case 'i': b.images = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'p': b.client_ns_byte = strtod(optarg, NULL); break;

@@ -180,6 +180,30 @@ Test(control, a_connection_is_opened_where_waiting_takes_longer)
     }
 }
 
+Test(control, a_whole_file_that_is_opened_ahead_waits_for_connections_of_streams)
+{
+    struct xh_link l = {.rtt_ns = 50 * MS, .connection_rate = 0.05};
+    struct xh_load load = {.sockets = 3, .active = 3, .streams = 3, .queued_bytes = MB, .queued_requests = 1,
+                           .waiting = 1, .arrived = 1000u * MB};
+    struct xh_asked a = {.bytes = MB, .question = 1};
+    cr_assert_not(xh_control_is_worth_opening(&l, &load, &a), "a new one would take longer for it");
+    a.waited_ns = 105 * MS;
+    cr_assert(xh_control_is_worth_opening(&l, &load, &a), "they stand still");
+    a = (struct xh_asked){.bytes = MB};
+    cr_assert(xh_control_is_worth_opening(&l, &load, &a), "their reader may wait for what is no opening");
+    a = (struct xh_asked){.bytes = 12288, .question = 1};
+    cr_assert(xh_control_is_worth_opening(&l, &load, &a), "a short answer");
+}
+
+Test(control, a_file_comes_with_its_opening_where_one_connection_brings_it_in_a_round_trip)
+{
+    struct xh_link l = {.rtt_ns = 40 * MS, .connection_rate = 0.025}; /* a MB */
+    cr_assert(xh_control_comes_at_once(&l, MB - 1));
+    cr_assert_not(xh_control_comes_at_once(&l, MB + 1));
+    l = (struct xh_link){.connection_rate = 0.025};
+    cr_assert_not(xh_control_comes_at_once(&l, 1), "nothing is known of it");
+}
+
 /* ---- the link */
 
 Test(control, each_of_many_files_is_opened_over_its_own_connection)

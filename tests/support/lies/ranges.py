@@ -1,4 +1,7 @@
 """Ranges that are not what was asked."""
+import contextlib
+import time
+
 from .reply import fault, honest_reply
 
 
@@ -7,6 +10,18 @@ def no_range(r):
     """200 and the whole file."""
     r.ranges = None
     honest_reply(r)
+
+
+@fault("no-range-slow")
+def no_range_slow(r):
+    """200 and the whole file, by 256 KiB each 120 ms (the argument)."""
+    r.ranges = None
+    reply = r.honest()
+    r.send(reply, body=False)
+    with contextlib.suppress(OSError):
+        for at in range(0, len(reply.body), 1 << 18):
+            r.wfile.write(reply.body[at:at + (1 << 18)])
+            time.sleep(int(r.arg or 120) / 1000)
 
 
 @fault("wrong-range")
