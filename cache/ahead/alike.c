@@ -107,6 +107,7 @@ static int will_be(const struct xh_file *f)
     return f->opt.readahead && !f->opt.may_lack && !f->opt.namer.by_file && !f->opened_jointly;
 }
 
+/* The same of one that is open. */
 static int may_be(const struct xh_file *f)
 {
     return will_be(f) && f->shadow;
@@ -132,6 +133,7 @@ uint64_t xh_alike_opening_bytes(const struct xh_file *f)
 {
     if (!will_be(f) || !(f->opt.guessed || xh_file_is_announced(f)))
         return 0;
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     const struct row *row = find(row_of(f->url));
     uint64_t bytes = row && row->through >= THROUGH_LEAST ? row->size : 0;

@@ -229,6 +229,7 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
     rc = f->opt.offline ? open_offline(f, &head, err)
          : told         ? open_told(f, told, &head, err)
                         : open_asking(f, &op, &head, err);
+    f->opt.first_bytes = 0; /* of nothing else that is opened with these options */
     if (rc) {
         xh_shadow_turn_over(&op.turn);
         free(head.bytes);

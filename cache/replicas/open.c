@@ -146,6 +146,7 @@ static void opened(struct xh_replicas *r, size_t main)
     r->alone = r->n == 1;
     if (r->alone)
         return;
+    r->options.first_bytes = 0; /* the others' heads are not kept */
     pthread_mutex_lock(&r->lock);
     if (xh_keeper_start(r) != 0) /* without a thread the main site alone is used. The keeper reads |alone| */
         r->alone = 1;
