@@ -39,7 +39,7 @@ struct xh_probe {
     uint64_t sent_ns, came_ns; /* when that request was sent, and its answer's last byte came */
     uint8_t *bytes; /* HEAD: the body; STAT: the XML. malloc'd */
     size_t len, room;
-    _Atomic uint64_t heard_ns; /* when the last bytes of it came, relaxed; 0: none did */
+    _Atomic uint64_t heard_ns; /* when XH_PACE_BYTES of it were full last, or its headers; relaxed; 0: none came */
     int size_known;
     uint64_t size;      /* from Content-Range, or of the whole body */
     int ranges_refused; /* the server sent a whole file that is larger than whole_bytes */

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
                 str(pathlib.Path(__file__).resolve().parents[1] / "support")]
@@ -88,6 +89,11 @@ def small(tap, t):
         assert out == [t.right], (out, err)
         asked = t.liar.requests()[url.removeprefix(t.liar.base)]
         assert len(asked) == 1, asked
+    with tap.claim("an opening whose answer trickles is asked for again, long before it is given up"):
+        url = t.url("trickle@1")
+        begun = time.monotonic()
+        out, err = t.read(url)
+        assert out == [t.right] and time.monotonic() - begun < 20, (out, err, time.monotonic() - begun)
     with tap.claim("a file that is replaced while it is open is an error, not two versions"):
         for behind in (1, 15):    # the file takes some forty requests; the opening a few of them
             url = t.url(f"no-range-changes:{behind}")
