@@ -38,6 +38,7 @@ static struct row {
     int alike;               /* its last two files were read alike */
     unsigned through;        /* so many one behind the other were small, and were read through */
     uint64_t size;           /* of the last of these; 0: it was read through a copy */
+    uint64_t most;           /* so much may be ahead of its reader */
     unsigned asked;          /* so many behind the last one are to be opened ahead, or were */
     unsigned hits;           /* so many one behind the other were open already */
     unsigned late;           /* so many were to be, and were not */
@@ -136,9 +137,10 @@ uint64_t xh_alike_opening_bytes(const struct xh_file *f)
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     const struct row *row = find(row_of(f->url));
-    uint64_t bytes = row && row->through >= THROUGH_LEAST ? row->size : 0;
+    int fits = row && row->size <= row->most / XH_EXPECTED_MOST; /* all that are opened side by side do */
+    uint64_t bytes = fits && row->through >= THROUGH_LEAST ? row->size : 0;
     pthread_mutex_unlock(&lock);
-    return bytes <= f->opt.readahead_bytes / XH_EXPECTED_MOST ? bytes : 0; /* all that are opened side by side fit */
+    return bytes;
 }
 
 int xh_alike_begin(struct xh_file *f, uint64_t head)
@@ -252,6 +254,7 @@ void xh_alike_end(struct xh_file *f)
     struct row *row = row_for(a->row);
     row->through = through ? row->through + 1 : 0;
     row->size = xh_compressed_file(f) ? 0 : f->size;
+    row->most = xh_ahead_most(f, 1);
     row->alike = known ? alike : row->alike;
     if (a->own.n)
         row->last = a->own;

@@ -7,8 +7,8 @@
  * last file, and no more than opening may waste; of files that come whole, all that are open. It is
  * remembered in this process alone.
  *
- * Small files of a row that are read through come whole as soon as they are open, where they are opened ahead, each by
- * one request.
+ * Small files of a row that are read through come whole, where they are opened ahead: with their openings, or each by
+ * one request behind that.
  *
  * Locks: one for the process, and one for each file; both are leaves. A fork's child begins without rows. Threads:
  * any. */

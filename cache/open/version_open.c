@@ -29,8 +29,9 @@ static void keep_head(struct xh_file *f, const struct xh_origin_head *head)
     xh_disk_keep(f->disk, 0, head->bytes, head->len, 1);
     uint64_t pages = xh_pages_before(f, head->len);
     for (uint64_t p = 0; p < pages; p++) {
-        if (xh_shadow_claim(f->shadow, p, 1, &f->counters) == XH_CLAIM_MINE &&
-            xh_arrive_pages(f, p, 1, head->bytes + p * XH_PAGE_BYTES))
+        enum xh_claim claim = xh_shadow_claim(f->shadow, p, 1, &f->counters);
+        if (claim == XH_CLAIM_NONE ||
+            (claim == XH_CLAIM_MINE && xh_arrive_pages(f, p, 1, head->bytes + p * XH_PAGE_BYTES)))
             return;
     }
 }

@@ -193,7 +193,7 @@ static double foreseen(uint64_t waiting, unsigned active)
 int xh_control_is_worth_opening(const struct xh_link *l, const struct xh_load *load, const struct xh_asked *a)
 {
     /* A stream's connection is nothing to wait for, as it may stand still; but a new one takes several round trips for
-     * a whole file that is opened ahead. */
+     * a file of more than SMALL_BYTES that comes with its opening. */
     unsigned active = a->question && a->bytes > SMALL_BYTES ? load->active : others(load);
     /* While nothing has come back yet, the connections under way are still being opened
      * themselves: a further one is ready as soon as they are. */

@@ -28,6 +28,7 @@ enum xh_ask {
 struct xh_probe {
     /* Set by the prober: */
     size_t want_bytes;         /* HEAD: [0, want_bytes) is asked for */
+    size_t usual_bytes;        /* HEAD: no more than that once an answer broke off in its midst, or is stuck */
     size_t whole_bytes;        /* HEAD: a 200 with a whole file of up to so many is taken as well */
     const char *if_none_match; /* HEAD: NULL or an ETag */
     int hasty;                 /* as a transfer's */
@@ -39,7 +40,7 @@ struct xh_probe {
     uint64_t sent_ns, came_ns; /* when that request was sent, and its answer's last byte came */
     uint8_t *bytes; /* HEAD: the body; STAT: the XML. malloc'd */
     size_t len, room;
-    _Atomic uint64_t heard_ns; /* when XH_PACE_BYTES of it were full last, or its headers; relaxed; 0: none came */
+    _Atomic uint64_t heard_ns; /* of a whole file, when XH_PACE_BYTES of it were full last; relaxed; 0: none came */
     int size_known;
     uint64_t size;      /* from Content-Range, or of the whole body */
     int ranges_refused; /* the server sent a whole file that is larger than whole_bytes */

@@ -219,7 +219,8 @@ static int take_probe(struct xh_exchange *x, const uint8_t *data, size_t len)
     }
     memcpy(p->bytes + p->len, data, len);
     p->len += len;
-    atomic_store_explicit(&p->heard_ns, x->pace_ns, memory_order_relaxed);
+    if (x->reply.status == 200) /* no less may be asked for in its place */
+        atomic_store_explicit(&p->heard_ns, x->pace_ns, memory_order_relaxed);
     x->data_left -= len;
     return 0;
 }

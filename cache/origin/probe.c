@@ -43,10 +43,15 @@ static int same_version(const struct xh_dialect *d, const struct xh_probe *p)
     return p->size_known && p->size == d->size && shows;
 }
 
+static size_t usual_bytes(const struct xh_origin *o)
+{
+    return xh_min64(o->options.head_bytes, FIRST_FLIGHT_BYTES);
+}
+
 /* How many bytes the opening is to bring. Never more than usual where they prove nothing, and come once more. */
 static size_t head_bytes(const struct xh_origin *o)
 {
-    uint64_t usual = xh_min64(o->options.head_bytes, FIRST_FLIGHT_BYTES), first = o->options.first_bytes;
+    uint64_t usual = usual_bytes(o), first = o->options.first_bytes;
     xh_engine_lock();
     const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
     int more = first > usual && e && e->dates == XH_DATES_IN_REPLIES && xh_control_comes_at_once(&e->link, first);
@@ -123,6 +128,7 @@ static void stat_beside(struct xh_origin *o, struct xh_question *q)
 static int open_head(struct xh_origin *o, struct xh_probe *p, struct xh_err *err)
 {
     p->want_bytes = head_bytes(o);
+    p->usual_bytes = usual_bytes(o);
     p->whole_bytes = o->options.whole_file_bytes;
     p->insists = 1;
     p->if_none_match = NULL;
@@ -221,7 +227,7 @@ static int confirm_dated(struct xh_origin *o, const struct xh_dialect *d, struct
     struct dated s = {0};
     struct xh_question q = {0};
     stat_beside(o, &q);
-    p->want_bytes = p->whole_bytes = 1;
+    p->want_bytes = p->usual_bytes = p->whole_bytes = 1;
     p->if_none_match = NULL;
     int rc = xh_question_put(o, XH_ASK_HEAD, p, err);
     int may_read = rc == 0 || (rc == XH_E_PROTO && p->ranges_refused); /* a whole file: more than was to come */
@@ -246,7 +252,7 @@ static int confirm(struct xh_origin *o, const struct xh_dialect *d, struct xh_pr
     /* With an ETag the same request brings the new head when there is one. A date is not
      * asked with If-Modified-Since: an older file put in its place would pass. */
     int etag = xh_dialect_matches(d);
-    p->want_bytes = etag ? head_bytes(o) : 1;
+    p->want_bytes = p->usual_bytes = etag ? usual_bytes(o) : 1; /* some send it all the same */
     p->whole_bytes = etag ? o->options.whole_file_bytes : 1;
     p->if_none_match = etag ? d->value : NULL;
     int rc = xh_question_put(o, XH_ASK_HEAD, p, err);

@@ -50,6 +50,7 @@ static struct xh_beside *beside_queue(struct xh_origin *o, enum xh_ask what, con
     if (!b)
         return NULL;
     b->p.want_bytes = like->want_bytes;
+    b->p.usual_bytes = like->usual_bytes;
     b->p.whole_bytes = like->whole_bytes;
     b->p.insists = like->insists;
     if (like->if_none_match) {
@@ -134,7 +135,10 @@ static void ask_again(struct xh_origin *o, struct xh_question *q)
     }
     if (runs && xh_now_ns() - q->asked_ns >= xh_hedge_stuck_ns(r->endpoint->link.rtt_ns))
         xh_endpoint_doubt(r->endpoint, q->asked_ns);
-    q->tries[1] = beside_queue(o, q->what, &q->tries[0]->p);
+    struct xh_probe less = {.want_bytes = q->tries[0]->p.usual_bytes, .usual_bytes = q->tries[0]->p.usual_bytes,
+                            .whole_bytes = q->tries[0]->p.whole_bytes, .insists = q->tries[0]->p.insists,
+                            .if_none_match = q->tries[0]->p.if_none_match};
+    q->tries[1] = beside_queue(o, q->what, &less);
     if (q->tries[1])
         q->tries[1]->p.again = 1;
 }
@@ -144,7 +148,7 @@ static void ask_again(struct xh_origin *o, struct xh_question *q)
 static void wait_patiently(struct xh_origin *o, struct xh_wait *w, unsigned ms)
 {
     struct xh_err err;
-    unsigned most = ms == 0 && o->patience ? PATIENCE_LOOK_MS : ms;
+    unsigned most = o->patience && (ms == 0 || ms > PATIENCE_LOOK_MS) ? PATIENCE_LOOK_MS : ms;
     int interrupted = xh_engine_wait_with(w, most ? xh_now_ns() + most * UINT64_C(1000000) : XH_NO_END), over = 0;
     if (o->patience) {
         xh_engine_unlock();

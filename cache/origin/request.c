@@ -152,6 +152,8 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_l
     x->asked_first = x->asked_end = x->cursor = x->open = r->first;
     xh_reply_init(&x->reply);
     if (j->probe) {
+        if (j->probe->len) /* it broke off, and begins anew */
+            j->probe->want_bytes = xh_min64(j->probe->want_bytes, j->probe->usual_bytes);
         j->probe->len = 0;
         return;
     }

@@ -125,6 +125,8 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
     if (r->n > 1 && xh_origin_trusted(url, o, server, sizeof server))
         /* the user has named the others as servers of the same file */
         memset(&r->options.namer, 0, sizeof r->options.namer);
+    if (r->n > 1) /* each is given little time, and the others' heads are not kept */
+        r->options.first_bytes = 0;
     r->counters = counters;
     r->process = xh_process();
     start_locks(r);
@@ -146,7 +148,6 @@ static void opened(struct xh_replicas *r, size_t main)
     r->alone = r->n == 1;
     if (r->alone)
         return;
-    r->options.first_bytes = 0; /* the others' heads are not kept */
     pthread_mutex_lock(&r->lock);
     if (xh_keeper_start(r) != 0) /* without a thread the main site alone is used. The keeper reads |alone| */
         r->alone = 1;
@@ -231,7 +232,7 @@ int xh_replicas_open(const char *url, const struct xh_options *o, const char *hi
         }
     }
     if (r->n == 1 || (main == r->n && !over)) { /* the only site; or none answered: try it with full patience */
-        own.code = xh_origin_open(url, o, hint, vouched, counters, NULL, &r->site[0].origin, head, &own);
+        own.code = xh_origin_open(url, &r->options, hint, vouched, counters, NULL, &r->site[0].origin, head, &own);
         main = own.code ? r->n : 0;
     }
     if (main == r->n) {

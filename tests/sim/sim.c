@@ -339,6 +339,7 @@ struct bench {
     unsigned sites, readers, threads; /* of an order by threads, at most 64 */
     unsigned kept;                    /* of ten, where some are left out */
     double most_mb;                   /* more that comes is a failure; 0: any amount may */
+    unsigned most_requests;           /* more of them are a failure; 0: any number may be */
     unsigned pieces, row, each;           /* as in a world */
     struct site {
         double rtt_ms, rate_mbit, loss, seconds, then_mbit; /* from |seconds| on it has that rate; 0: it stays */
@@ -677,10 +678,13 @@ struct measured {
     char more[320];              /* connections, requests, seconds, whether the bytes were right */
 };
 
-/* 1 when more bytes came than may. */
+/* 1 when more bytes came than may, or more was asked for. */
 static int came_too_many(const struct bench *b, const struct measured *m)
 {
     double came = 0;
+    unsigned requests = 0;
+    if (b->most_requests > 0 && (sscanf(m->more, "%*u %u", &requests) != 1 || requests > b->most_requests))
+        return 1;
     return b->most_mb > 0 && (sscanf(m->more, "%*u %*u %*f %*[a-z]; %lf", &came) != 1 || came > b->most_mb);
 }
 
@@ -958,7 +962,7 @@ static void usage(void)
            "sim --workload W1|W2 … [--shuffled]        a reply's parts come in another order than they were asked for\n"
            "sim --workload W1 … [--least R] [--within S]   less than R of the best plain client, or more than S\n"
            "    seconds, are a failure\n"
-           "sim --workload W1 … --most MB    more that comes is a failure\n"
+           "sim --workload W1 … --most MB    more that comes is a failure; --requests N: more of them are\n"
            "sim --workload W1 … --again MB   a second process reads it, too; more than so much is a failure\n"
            "sim --workload S1 …                        one image of W1's dataset, somewhere\n"
            "sim --workload W4-4M|W4-10M|W4-40M|W4-tree|W4-dense[-one] … [--least R]   a walk in a file of that size, or one of its\n"
@@ -1014,6 +1018,7 @@ int main(int argc, char **argv)
         {"megabytes", 1, NULL, 'm' + 256}, {"unpack", 1, NULL, 'u'}, {"sources", 1, NULL, 'S'},
         {"source-bytes", 1, NULL, 'B'}, {"faults", 0, NULL, 'F'}, {"least", 1, NULL, 'L'},
         {"beside", 1, NULL, 'b' + 512}, {"file-bytes", 1, NULL, 'f' + 256},
+        {"requests", 1, NULL, 'r' + 768},
         {"stragglers", 0, NULL, 'G'}, {"losses", 0, NULL, 'D'}, {"growth", 0, NULL, 'g'},
         {"renewals", 0, NULL, 'n' + 256},
         {"connections", 1, NULL, 'N'}, {"alone", 0, NULL, 'a'}, {"single", 0, NULL, '1'}, {"shuffled", 0, NULL, 'U'},
@@ -1086,6 +1091,7 @@ int main(int argc, char **argv)
             bad_word |= b.kept < 1 || b.kept > 10;
             break;
         case 'p' + 512: b.pieces = (unsigned)strtoul(optarg, NULL, 10); break;
+        case 'r' + 768: b.most_requests = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'm' + 512: b.most_mb = strtod(optarg, NULL); break;
         case 'e' + 256: b.each = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'r' + 512: b.row = (unsigned)strtoul(optarg, NULL, 10); break;
