@@ -169,6 +169,16 @@ int xh_alike_begin(struct xh_file *f, uint64_t head)
     return a->n > 0 && !a->before.full;
 }
 
+/* 1 when files of another row are to be opened ahead, too: there is room for XH_EXPECTED_MOST of all. The lock is
+ * held. */
+static int shares_room(const struct row *row)
+{
+    for (size_t i = 0; i < ROWS_MOST; i++)
+        if (&rows[i] != row && rows[i].asked)
+            return 1;
+    return 0;
+}
+
 /* The program has opened |f|, which was opened |ahead| or not. Returns how many of the next ones are to be open; of
  * those that come whole, no more than may be ahead of a reader. The lock is held. */
 static unsigned goes_on(struct row *row, const struct xh_file *f, int ahead)
@@ -186,7 +196,7 @@ static unsigned goes_on(struct row *row, const struct xh_file *f, int ahead)
     uint64_t proven = xh_min64(1 + HITS_TIMES * row->hits, USUAL_AHEAD);
     if (!whole)
         return (unsigned)proven;
-    proven = row->hits < USUAL_AHEAD ? proven : XH_ALIKE_AHEAD;
+    proven = row->hits < USUAL_AHEAD || shares_room(row) ? proven : XH_ALIKE_AHEAD;
     return (unsigned)xh_min64(proven, xh_ahead_most(f, 1) / xh_max64(f->size, 1));
 }
 
