@@ -19,9 +19,10 @@
  * are asked for that may not be there. 50 and 60 files (M1, M2, M5; 40 ms and 300 Mbit/s, 160 ms): with 1 for each 1.07
  * of the time. */
 #define HITS_TIMES 2
-/* So many at most, unless they are read through, and so many were open one behind the other: a row that ends is asked
- * for hardly more that is not there (404) than for what is. Simulated, 60 ms, stock: 50 files, each with a few reads
- * (M2), take 7.0 s without, and 4.1, 3.3, 2.9, 2.4 and 2.3 s with 1, 2, 4, 8 and 16. */
+/* So many at most. A row of files that are read through has XH_ALIKE_AHEAD once so many of it were open in time, one
+ * behind the other: where it ends, hardly more was asked for that is not there (404) than the row has files. Simulated,
+ * 60 ms, stock: 50 files, each with a few reads (M2), take 7.0 s without, and 4.1, 3.3, 2.9, 2.4 and 2.3 s with 1, 2,
+ * 4, 8 and 16. */
 #define USUAL_AHEAD 8u
 /* A row of which so many files, one behind the other, were read through is taken for one whose files all are. */
 #define THROUGH_LEAST 2

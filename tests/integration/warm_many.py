@@ -20,7 +20,7 @@ import harness  # noqa: E402
 
 TOOL = harness.BUILD / "vfd" / "tool" / "xhdf5"
 FILES, LARGE = 50, 6    # small ones; ones of which --metadata-only leaves the data out
-GUESSED = 8               # files behind the last one that are asked for, as names count (alike.c)
+GUESSED = 8               # files behind the last one that are asked for, as names count (USUAL_AHEAD in alike.c)
 AHEAD, AT_ONCE = 16, 8    # files that are opened ahead (XH_EXPECTED_MOST); requests for them at once, at least
 MAKE = """
 import sys, h5py, numpy as np
