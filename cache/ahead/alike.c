@@ -131,15 +131,19 @@ int xh_alike_comes_whole(const struct xh_file *f)
     return comes;
 }
 
-uint64_t xh_alike_opening_bytes(const struct xh_file *f)
+uint64_t xh_alike_opening_bytes(const struct xh_file *f, uint64_t *room)
 {
+    uint64_t bytes = 0;
+    *room = 0;
     if (!will_be(f) || !(f->opt.guessed || xh_file_is_announced(f)))
         return 0;
     pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
     const struct row *row = find(row_of(f->url));
-    int fits = row && row->size <= row->most / XH_EXPECTED_MOST; /* all that are opened side by side do */
-    uint64_t bytes = fits && row->through >= THROUGH_LEAST ? row->size : 0;
+    if (row && row->through >= THROUGH_LEAST) {
+        bytes = row->size;
+        *room = row->most / XH_EXPECTED_MOST; /* so many may be opened side by side */
+    }
     pthread_mutex_unlock(&lock);
     return bytes;
 }

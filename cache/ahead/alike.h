@@ -68,9 +68,10 @@ void xh_alike_opened(const struct xh_file *f, int ahead, int tells, struct xh_al
 /* 1 when |f| was opened ahead in a row of small files that are read through: it comes whole. */
 int xh_alike_comes_whole(const struct xh_file *f);
 
-/* How many bytes |f|, which is about to be opened before its program comes for it, is to bring with its opening: in a
- * row of small files that are read through as many as the last one has. 0: as usual. */
-uint64_t xh_alike_opening_bytes(const struct xh_file *f);
+/* How many bytes |f|, which is about to be opened before its program comes for it, most likely has, in a row of small
+ * files that are read through: as many as the last one. 0: it is in no such row. |*room|: its part of what may lie
+ * before its reader. */
+uint64_t xh_alike_opening_bytes(const struct xh_file *f, uint64_t *room);
 
 /* |f| is about to be closed. */
 void xh_alike_end(struct xh_file *f);

@@ -51,7 +51,8 @@ struct xh_options {
 #undef X
     /* Not in the table; the cache sets these for objects that it opens itself. */
     int guessed;       /* nobody has asked for it: its name was */
-    uint64_t first_bytes; /* so many bytes are to come with the opening, if it may bring more than usual; 0: as usual */
+    uint64_t likely_bytes; /* of an object that will be read through: so many it has, most likely; 0: as usual */
+    uint64_t likely_room;  /* its part of what may lie before its reader: see xh_control_opens_with */
     uint64_t asked_as; /* a number that rises with each request to open; files are usually read in that order; 0: now */
     uint64_t followers; /* how many files follow it that are most likely read as it is */
     unsigned beside; /* so many files, with it, are opened for one read; 0: it alone, or not known */

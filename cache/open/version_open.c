@@ -226,11 +226,11 @@ int xh_version_open(struct xh_file *f, const char *url, const struct xh_told *to
         rc = xh_metadata_image_begin(url, &f->opt, f->above->files, &f->image, err);
     if (rc)
         return rc;
-    f->opt.first_bytes = xh_alike_opening_bytes(f);
+    f->opt.likely_bytes = xh_alike_opening_bytes(f, &f->opt.likely_room);
     rc = f->opt.offline ? open_offline(f, &head, err)
          : told         ? open_told(f, told, &head, err)
                         : open_asking(f, &op, &head, err);
-    f->opt.first_bytes = 0; /* of nothing else that is opened with these options */
+    f->opt.likely_bytes = 0; /* of nothing else that is opened with these options */
     if (rc) {
         xh_shadow_turn_over(&op.turn);
         free(head.bytes);

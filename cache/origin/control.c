@@ -177,9 +177,10 @@ int xh_control_may_run_out(const struct xh_link *l, uint64_t bytes)
     return l->rtt_ns > 0 && (double)bytes <= xh_link_window(l);
 }
 
-int xh_control_comes_at_once(const struct xh_link *l, uint64_t bytes)
+uint64_t xh_control_opens_with(const struct xh_link *l, const struct xh_first *f)
 {
-    return xh_control_may_run_out(l, bytes);
+    int at_once = l && xh_control_may_run_out(l, f->whole);
+    return at_once && f->whole > f->usual && f->whole <= f->room && f->proves && !f->hurried ? f->whole : f->usual;
 }
 
 /* How many round trips |waiting| requests will wait, in all, for |active| connections, if they are small. */

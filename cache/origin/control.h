@@ -94,9 +94,18 @@ int xh_control_has_to_wait(const struct xh_load *load, const struct xh_asked *a,
  * new connection. */
 int xh_control_may_run_out(const struct xh_link *l, uint64_t bytes);
 
-/* 1 when a file of |bytes| that will be read through comes with its opening: one connection brings it in about a round
- * trip, so more of them would gain less than the round trip that it saves. */
-int xh_control_comes_at_once(const struct xh_link *l, uint64_t bytes);
+/* A file that is about to be opened. Bytes. */
+struct xh_first {
+    uint64_t usual; /* that an opening brings */
+    uint64_t whole; /* that the file has, most likely, if all of it will be read; else 0 */
+    uint64_t room;  /* its part of what may lie before its reader, if others come beside it */
+    int proves;     /* its answers say of which version they are; else they are fetched once more */
+    int hurried;    /* another server is asked if this one takes long */
+};
+
+/* Returns how many bytes the opening brings, over |l|, NULL: unknown. All of the file if one connection brings that in
+ * about a round trip: more of them would gain less than the round trip that it saves. */
+uint64_t xh_control_opens_with(const struct xh_link *l, const struct xh_first *f);
 
 /* Returns how long (ns) somebody who has waited for a request for |waited_ns| has still to wait until a connection
  * of its own would have been there, had it been opened at once. What was expected of the busy ones then has not come

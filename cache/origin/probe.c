@@ -48,15 +48,16 @@ static size_t usual_bytes(const struct xh_origin *o)
     return xh_min64(o->options.head_bytes, FIRST_FLIGHT_BYTES);
 }
 
-/* How many bytes the opening is to bring. Never more than usual where they prove nothing, and come once more. */
+/* How many bytes the opening is to bring. */
 static size_t head_bytes(const struct xh_origin *o)
 {
-    uint64_t usual = usual_bytes(o), first = o->options.first_bytes;
     xh_engine_lock();
     const struct xh_endpoint *e = xh_endpoint_find(o->url->server);
-    int more = first > usual && e && e->dates == XH_DATES_IN_REPLIES && xh_control_comes_at_once(&e->link, first);
+    size_t bytes = xh_control_opens_with(e ? &e->link : NULL, &(struct xh_first){
+        .usual = usual_bytes(o), .whole = o->options.likely_bytes, .room = o->options.likely_room,
+        .proves = e && e->dates == XH_DATES_IN_REPLIES, .hurried = o->patience != NULL});
     xh_engine_unlock();
-    return more ? first : usual;
+    return bytes;
 }
 
 /* What PROPFIND told. */

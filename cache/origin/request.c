@@ -42,12 +42,18 @@ static struct xh_limits limits_of(const struct xh_request *r, struct xh_limits *
     return mine;
 }
 
+/* How many bytes |p| asks for: no more than usual where an answer broke off, and it begins anew. */
+static size_t wants(const struct xh_probe *p)
+{
+    return p->len ? xh_min64(p->want_bytes, p->usual_bytes) : p->want_bytes;
+}
+
 void xh_request_weigh(struct xh_request *r, struct xh_limits *limits)
 {
     const struct xh_job *j = r->job;
     unsigned max = limits_of(r, limits).max_ranges;
     uint64_t ranges = 0;
-    r->queued_bytes = j->probe ? j->probe->want_bytes : 0;
+    r->queued_bytes = j->probe ? wants(j->probe) : 0;
     if (j->transfer)
         for (size_t i = r->first; i < r->end; i++)
             if (j->got[i] < j->transfer->ranges[i].len) {
@@ -152,8 +158,7 @@ void xh_request_prepare(struct xh_request *r, struct xh_exchange *x, struct xh_l
     x->asked_first = x->asked_end = x->cursor = x->open = r->first;
     xh_reply_init(&x->reply);
     if (j->probe) {
-        if (j->probe->len) /* it broke off, and begins anew */
-            j->probe->want_bytes = xh_min64(j->probe->want_bytes, j->probe->usual_bytes);
+        j->probe->want_bytes = wants(j->probe);
         j->probe->len = 0;
         return;
     }

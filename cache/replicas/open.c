@@ -125,8 +125,6 @@ static struct xh_replicas *make(const char *url, const struct xh_options *o, str
     if (r->n > 1 && xh_origin_trusted(url, o, server, sizeof server))
         /* the user has named the others as servers of the same file */
         memset(&r->options.namer, 0, sizeof r->options.namer);
-    if (r->n > 1) /* each is given little time, and the others' heads are not kept */
-        r->options.first_bytes = 0;
     r->counters = counters;
     r->process = xh_process();
     start_locks(r);

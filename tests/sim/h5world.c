@@ -268,6 +268,14 @@ static hsize_t source_rows(const struct sim_world *w)
     return w->set_bytes / SIM_SOURCE_ROW;
 }
 
+/* The name of the source |i|, in |buf|. */
+static const char *source_name(const struct sim_world *w, unsigned i, char *buf, size_t size)
+{
+    unsigned kinds = w->kinds ? w->kinds : 1;
+    snprintf(buf, size, "%.*ssource-%u.h5", (int)(i % kinds), "xyz", i / kinds);
+    return buf;
+}
+
 /* Behind all else in |file|: groups, of which each is in the one before; the last has a number, which is |i|, and so
  * many small datasets. */
 static void make_depths(const struct sim_world *w, hid_t file, unsigned i)
@@ -305,7 +313,7 @@ static void make_depths(const struct sim_world *w, hid_t file, unsigned i)
 /* The source |i|: one contiguous dataset. */
 static void make_source(struct sim_world *w, const char *path, unsigned i)
 {
-    char name[64];
+    char name[64], only[32];
     hsize_t dims[2] = {source_rows(w), SIM_SOURCE_ROW};
     hid_t file = new_file(w, path), space = H5Screate_simple(2, dims, NULL), dcpl = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_obj_track_times(dcpl, 0);
@@ -320,7 +328,7 @@ static void make_source(struct sim_world *w, const char *path, unsigned i)
     H5Pclose(dcpl);
     if (w->depth)
         make_depths(w, file, i);
-    snprintf(name, sizeof name, "/data/source-%u.h5", i);
+    snprintf(name, sizeof name, "/data/%s", source_name(w, i, only, sizeof only));
     w->source[i] = (struct sim_object){.path = strdup(name), .version = 1, .salt = 104729u * (i + 1)};
     take_file(&w->source[i], file, path);
 }
@@ -340,7 +348,7 @@ static void make_virtual(struct sim_world *w, const char *path)
     H5Pset_obj_track_times(dcpl, 0);
     for (unsigned i = 0; i < w->sources; i++) {
         char name[64];
-        snprintf(name, sizeof name, "source-%u.h5", i);
+        source_name(w, i, name, sizeof name);
         at[beside] = i * one[beside];
         must(H5Sselect_hyperslab(whole, H5S_SELECT_SET, at, NULL, one, NULL) >= 0 &&
              H5Pset_virtual(dcpl, whole, name, "x", part) >= 0, "a mapping");
@@ -694,9 +702,10 @@ static int read_virtual(struct h5 *h)
 static int read_source(struct h5 *h, const char *url, hid_t fapl, unsigned i, uint64_t most, hid_t *file)
 {
     const struct sim_world *w = h->w;
-    char name[256];
+    char name[256], only[32];
     unsigned version = 0;
-    snprintf(name, sizeof name, "%.*ssource-%u.h5", (int)(strrchr(url, '/') + 1 - url), url, i);
+    snprintf(name, sizeof name, "%.*s%s", (int)(strrchr(url, '/') + 1 - url), url,
+             source_name(w, i, only, sizeof only));
     *file = H5Fopen(name, H5F_ACC_RDONLY, fapl);
     hid_t set = *file < 0 ? -1 : H5Dopen2(*file, "x", H5P_DEFAULT);
     hsize_t rows = source_rows(w), step = w->read_bytes / SIM_SOURCE_ROW;
@@ -792,17 +801,24 @@ static int look_at_many(struct h5 *h, const char *url, hid_t fapl)
     const struct sim_world *w = h->w;
     int rc = 0;
     for (unsigned i = 0; rc == 0 && i < w->sources; i++) {
-        char name[300];
+        char name[300], only[32];
         hsize_t dims[2] = {0, 0};
-        snprintf(name, sizeof name, "%.*s/source-%u.h5", (int)(strrchr(url, '/') - url), url, i);
+        unsigned version = 0;
+        snprintf(name, sizeof name, "%.*s%s", (int)(strrchr(url, '/') + 1 - url), url,
+                 source_name(w, i, only, sizeof only));
         hid_t file = H5Fopen(name, H5F_ACC_RDONLY, fapl), set = file < 0 ? -1 : H5Dopen2(file, "x", H5P_DEFAULT);
         hid_t space = set < 0 ? -1 : H5Dget_space(set);
         rc = space < 0 || H5Sget_simple_extent_dims(space, dims, NULL) < 0 ? -1 : 0;
         if (rc == 0 && dims[0] != source_rows(w))
             snprintf(h->out->wrong, sizeof h->out->wrong, "file %u has %llu rows", i, (unsigned long long)dims[0]);
         hsize_t rows = source_rows(w), most = w->read_bytes / SIM_SOURCE_ROW;
-        for (hsize_t at = 0; rc == 0 && w->reads_all && at < rows; at += most)
-            rc = read_rows(set, at, at + most < rows ? at + most : rows, SIM_SOURCE_ROW, h->buf);
+        for (hsize_t at = 0, end; rc == 0 && w->reads_all && at < rows; at = end) {
+            end = at + most < rows ? at + most : rows;
+            rc = read_rows(set, at, end, SIM_SOURCE_ROW, h->buf);
+            if (rc == 0)
+                check_object(h, &w->source[i], &version, 0, place[i] + at * SIM_SOURCE_ROW,
+                             (end - at) * SIM_SOURCE_ROW);
+        }
         if (rc == 0 && w->depth)
             rc = w->walks ? walk_depths(h, file) : look_into_depths(h, file, i);
         if (space >= 0)

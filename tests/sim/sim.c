@@ -563,6 +563,8 @@ static void bench_world(const struct bench *b, struct sim_world *w)
             w->set_bytes = b->file_bytes ? b->file_bytes : SMALL_BYTES;
             w->read_bytes = b->piece_bytes ? b->piece_bytes : w->set_bytes;
             w->reads_all = 1;
+            w->kinds = strcmp(b->name + 2, "-turns") == 0 ? 2 : 1;
+            w->sources *= w->kinds;
         }
         return;
     }
@@ -987,7 +989,7 @@ static void usage(void)
            "sim --workload M3 …   12 files, of each 600 datasets are opened, which lie up to 30 groups deep\n"
            "sim --workload M4 [--piece BYTES] [--file-bytes N] …   8 files of 4 MB, all of each is read in pieces\n"
            "sim --workload M5 [--piece BYTES] [--file-bytes N] …   60 files of 440 KB, all of each is read at\n"
-           "    once, or in pieces\n"
+           "    once, or in pieces; M5-turns: a file of each of two kinds in turn\n"
            "sim --workload A1 --seed N …   blocks of a contiguous array of three axes, 8 to 64 MB: the seed's\n"
            "sim --workload A2 [--pieces N] …   planes across an array of 419 MB, the first so many\n"
            "sim --workload V1 [--sources N] [--source-bytes NM] [--connections N] [--readahead-bytes NM] [--alone]\n"

@@ -21,7 +21,8 @@
 #define MB UINT64_C(1000000)
 
 static const char *const reading_names[SIM_READINGS] = {"stream", "steps", "random", "scattered", "strides", "meta", "hinted"};
-static const char *const h5_names[SIM_H5S] = {"", "images", "stream", "chunks", "rows", "walk", "small", "after", "beside"};
+static const char *const h5_names[SIM_H5S] = {"",     "images", "stream", "chunks", "rows",
+                                               "walk", "small",  "after",  "beside", "many"};
 static const char *const dialect_names[SIM_DIALECTS] = {"nginx", "xrootd", "whole"};
 static const char *const control_names[SIM_CONTROLS] = {"reno", "cubic", "bbr"};
 
@@ -95,6 +96,15 @@ static void make_h5(struct sim_world *w, uint64_t most)
         w->sources = 2 + (unsigned)below(9);
         w->set_bytes = (most / w->sources / SIM_SOURCE_ROW + 1) * SIM_SOURCE_ROW;
         w->read_bytes = (1 + below(64)) * w->sources * SIM_SOURCE_ROW;
+        break;
+    case SIM_H5_MANY:
+        w->kinds = 1 + (unsigned)below(2);
+        w->depth = below(2) ? 0 : (unsigned)below(4);
+        w->walks = (int)below(2);
+        w->reads_all = below(4) != 0;
+        w->sources = 5 + (unsigned)below(30);
+        w->set_bytes = (1 + below(64)) * SIM_SOURCE_ROW;
+        w->read_bytes = below(2) ? w->set_bytes : SIM_SOURCE_ROW;
         break;
     case SIM_H5_ROWS:
         w->sets = 1;
@@ -178,7 +188,14 @@ void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from
         make_h5(w, 8 * MB);
     w->h5 = h5;
     w->sources = 0;
-    if (h5 == SIM_H5_AFTER || h5 == SIM_H5_BESIDE) {
+    w->kinds = 0;
+    if (h5 == SIM_H5_MANY) {
+        w->sources = 24;
+        w->set_bytes = w->read_bytes = 40 * SIM_SOURCE_ROW;
+        w->depth = 0;
+        w->reads_all = 1;
+        w->server.faults_from = 6 * from; /* by the last of these files come with their openings */
+    } else if (h5 == SIM_H5_AFTER || h5 == SIM_H5_BESIDE) {
         w->sources = 4;
         w->set_bytes = 2 << 20;
         w->read_bytes = 1 << 20;
@@ -222,6 +239,9 @@ void sim_world_print(const struct sim_world *w)
     if (w->h5)
         printf(" HDF5 %s, %s%s, %u x %" PRIu64 " bytes, reads=%u of %" PRIu64 "\n", h5_names[w->h5], w->latest ? "latest" : "earliest",
                w->grows ? ", can grow" : "", w->sources ? w->sources : w->sets, w->set_bytes, w->reads, w->read_bytes);
+    if (w->h5 == SIM_H5_MANY)
+        printf(" files of %u kinds, %u groups deep%s, %s\n", w->kinds > 1 ? w->kinds : 1, w->depth,
+               w->walks ? ", walked" : "", w->reads_all ? "all of each" : "its shape");
     for (unsigned i = 0; i < w->readers && !w->h5; i++)
         printf(" %s/%" PRIu64 "/%" PRIu64, reading_names[w->reading[i]], w->piece[i], w->bytes[i]);
     if (!w->h5)

@@ -33,9 +33,9 @@ enum sim_h5 {
     SIM_H5_SMALL,  /* small datasets in any order */
     SIM_H5_AFTER,  /* a virtual dataset from the beginning to the end; its sources lie one after another */
     SIM_H5_BESIDE, /* the same; the sources' columns lie side by side */
+    SIM_H5_MANY,   /* many files, one after another: open, a dataset's shape, what lies |depth| groups deep, close */
     SIM_H5S,
     /* Of the workloads alone: */
-    SIM_H5_MANY,   /* many files, one after another: open, a dataset's shape, what lies |depth| groups deep, close */
     SIM_H5_SECOND, /* a part of the first source, and then, while it is open, all of the second */
     SIM_H5_ALONE,  /* all of the second source */
     SIM_H5_SLABS,  /* blocks of a contiguous array of three axes: sim_slabs */
@@ -94,6 +94,7 @@ struct sim_world {
     struct sim_object *source; /* these; made by sim_h5_make */
     unsigned depth;           /* so many groups deep in each of them lies something; 0: nothing does */
     int walks;                /* the datasets on the way there are opened */
+    unsigned kinds;           /* of many files: one of each kind in turn; 0 and 1: they are of one */
     int reads_all;            /* of many files: all of each is read, |read_bytes| at once */
     uint64_t set_bytes;       /* of each */
     uint64_t read_bytes;      /* with one call, where that is not a dataset */

@@ -197,11 +197,28 @@ Test(control, a_whole_file_that_is_opened_ahead_waits_for_connections_of_streams
 
 Test(control, a_file_comes_with_its_opening_where_one_connection_brings_it_in_a_round_trip)
 {
-    struct xh_link l = {.rtt_ns = 40 * MS, .connection_rate = 0.025}; /* a MB */
-    cr_assert(xh_control_comes_at_once(&l, MB - 1));
-    cr_assert_not(xh_control_comes_at_once(&l, MB + 1));
-    l = (struct xh_link){.connection_rate = 0.025};
-    cr_assert_not(xh_control_comes_at_once(&l, 1), "nothing is known of it");
+    static const struct xh_link far = {.rtt_ns = 40 * MS, .connection_rate = 0.025}; /* a MB in a round trip */
+    static const struct xh_link new = {.connection_rate = 0.025};
+    enum { USUAL = 12288 };
+    static const struct {
+        const char *what;
+        const struct xh_link *l;
+        struct xh_first f;
+        uint64_t bytes;
+    } cases[] = {
+        {"one connection brings it", &far, {USUAL, MB, 4 * MB, .proves = 1}, MB},
+        {"it does not", &far, {USUAL, MB + 1, 4 * MB, .proves = 1}, USUAL},
+        {"the link is not known", &new, {USUAL, 2 * USUAL, 4 * MB, .proves = 1}, USUAL},
+        {"nor is the server", NULL, {USUAL, 2 * USUAL, 4 * MB, .proves = 1}, USUAL},
+        {"it will not be read through", &far, {USUAL, 0, 4 * MB, .proves = 1}, USUAL},
+        {"it is shorter than what comes anyway", &far, {USUAL, 100, 4 * MB, .proves = 1}, USUAL},
+        {"there is room for no more", &far, {USUAL, MB, MB, .proves = 1}, MB},
+        {"there is none for so much", &far, {USUAL, MB, MB - 1, .proves = 1}, USUAL},
+        {"it would come once more, as at XRootD", &far, {USUAL, MB, 4 * MB, .proves = 0}, USUAL},
+        {"another server is waiting to be asked", &far, {USUAL, MB, 4 * MB, .proves = 1, .hurried = 1}, USUAL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        cr_expect_eq(xh_control_opens_with(cases[i].l, &cases[i].f), cases[i].bytes, "%s", cases[i].what);
 }
 
 /* ---- the link */
