@@ -27,6 +27,13 @@ late     0.002  sleep 60
 last     1  read line; echo "and its input is empty: '$line'"
 """
 
+# Two parts side by side: either waits until the other one is there. A third one does not begin before both are over.
+BESIDE = r"""
+one      1  touch one; until [ -e two ]; do sleep 0.02; done; sleep 0.1; touch over; echo '1 passed, 0 failed'
++two     1  touch two; until [ -e one ]; do sleep 0.02; done; echo '0 passed, 1 failed'; exit 1
+three    1  [ -e over ]
+"""
+
 # A part that ran tests, of which one failed; and one that failed without saying why: only its last lines are repeated.
 TELLING = r"""
 tests    1  seq 40; echo '== why tests failed'; printf 'x: FAIL\n  not ok 1 - a\nfailed: x\n0 passed, 1 failed\n'
@@ -136,6 +143,13 @@ def main():
             for words, parts in (("silent", "more"), PARTS), ((), "# none\n"):
                 status, lines = run(d, *words, parts=parts)
                 assert status == 1 and re.search(r", 1 failed$|, 2 failed$", lines[-1]), (status, lines)
+        with tap.claim("a part marked so runs beside the one before it; the next one begins when both are over"):
+            beside = BESIDE.replace("touch ", f"touch {d}/").replace("-e ", f"-e {d}/")
+            status, lines = run(d, parts=beside)
+            assert status == 1 and lines[-1] == "2 passed, 1 failed", lines
+            assert [x.split()[0] for x in lines if re.search("; status [01]$", x)] == ["one", "two", "three"], lines
+            assert not list(pathlib.Path(d, "logs").glob("*.sum")), "what the sum is made of is gone"
+            assert run(d, "three", parts=beside)[0] == 0
         with tap.claim("why parts failed is repeated before the sum: what tests said of it, or the last lines"):
             status, lines = run(d, parts=TELLING)
             assert lines[-1] == "1 passed, 2 failed", lines
@@ -147,7 +161,8 @@ def main():
             assert lines[-3] == "failed: tests: x", lines
         why_tests_failed(tap, d)
     with tap.claim("CI's own list: each part has a name, minutes and a command of the box"):
-        mine = [x.split(None, 2) for x in (harness.TOP / ".ci/parts").read_text().splitlines() if x and x[0] != "#"]
+        mine = [x.lstrip("+").split(None, 2) for x in (harness.TOP / ".ci/parts").read_text().splitlines()
+                if x and x[0] != "#"]
         assert mine[0][0] == "test" and len({m[0] for m in mine}) == len(mine) >= 5, mine
         for name, minutes, command in mine:
             assert int(minutes) > 0 and re.match(r"containers/box [a-z]+", command), (name, minutes, command)
