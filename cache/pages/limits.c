@@ -47,13 +47,15 @@ void xh_limits_share_link(struct xh_file *f)
     xh_trace(XH_T_PLAN, "share", "readers=%u busy=%u walks=%d yields=%d", readers, busy, walks, yields);
 }
 
-/* What is fetched ahead is not divided below a group. Young connections are limited by slow start, so a demand is
- * divided among many of them. */
+/* What is fetched ahead is not divided below a group, or what a connection brings in so few round trips that it had
+ * better be: after a loss, or behind a limit, one brings a group in ten. Young connections are limited by slow start,
+ * so a demand is divided among many of them. */
 static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info *info, int ahead)
 {
     if (info->young)
         return ahead ? f->opt.part_bytes : XH_REQUEST_LEAST_BYTES;
-    return ahead && f->opt.part_bytes < GROUP_BYTES ? GROUP_BYTES : f->opt.part_bytes;
+    uint64_t group = info->trip_bytes ? xh_min64(GROUP_BYTES, DEALT_TRIPS * info->trip_bytes) : GROUP_BYTES;
+    return ahead ? xh_max64(group, f->opt.part_bytes) : f->opt.part_bytes;
 }
 
 /* 1 where a request has one range. */
