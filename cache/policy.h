@@ -15,6 +15,8 @@
 
 /* A read, or a piece of one, of fewer bytes waits for round trips, not for the link. */
 #define XH_BULK_BYTES (256u << 10)
+/* Ranges that share a request: a connection idles for a round trip between two requests. */
+#define XH_GROUP_BYTES (4u << 20)
 
 /* ---- what is kept in the shadow ------------------------------------------------------------------------------- */
 
@@ -203,6 +205,12 @@ struct xh_window {
 
 /* Returns how far a guess may run ahead. */
 uint64_t xh_policy_guess_window(const struct xh_window *w);
+
+/* Returns how many bytes a part of what is fetched ahead has at least, of |part_bytes|, the option. A connection idles
+ * for a round trip between two parts, so they are long; but where it brings |trip_bytes| in one (0: unknown), as behind
+ * a limit or after a loss, a long part takes many round trips while other connections idle. |divides|: 0 for one file
+ * of many, as the others come beside it. */
+uint64_t xh_policy_least_ahead(uint64_t part_bytes, uint64_t trip_bytes, int divides);
 
 /* Returns the same for hints: three quarters, so that a reader of something else can still be predicted. */
 uint64_t xh_policy_hint_window(uint64_t most);

@@ -10,8 +10,6 @@
 #include "policy.h"
 #include "watch/trace.h"
 
-/* Ranges that share a request: a connection idles for a round trip between two requests. */
-#define GROUP_BYTES (4u << 20)
 /* New connections are limited by slow start: so many of those that are open share a demand, even where fewer would be
  * enough later. */
 #define YOUNG_PARTS 8u
@@ -45,17 +43,6 @@ void xh_limits_share_link(struct xh_file *f)
         sharers -= readers - 1;
     xh_replicas_share(f->origin, sharers, yields);
     xh_trace(XH_T_PLAN, "share", "readers=%u busy=%u walks=%d yields=%d", readers, busy, walks, yields);
-}
-
-/* What is fetched ahead is not divided below a group, or what a connection brings in so few round trips that it had
- * better be: after a loss, or behind a limit, one brings a group in ten. Young connections are limited by slow start,
- * so a demand is divided among many of them. */
-static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info *info, int ahead)
-{
-    if (info->young)
-        return ahead ? f->opt.part_bytes : XH_REQUEST_LEAST_BYTES;
-    uint64_t group = info->trip_bytes ? xh_min64(GROUP_BYTES, DEALT_TRIPS * info->trip_bytes) : GROUP_BYTES;
-    return ahead ? xh_max64(group, f->opt.part_bytes) : f->opt.part_bytes;
 }
 
 /* 1 where a request has one range. */
@@ -93,10 +80,10 @@ uint64_t xh_limits_flight(const struct xh_file *f)
 uint64_t xh_limits_most_part(const struct xh_origin_info *info)
 {
     uint64_t most = XH_PART_TRIPS * info->trip_bytes; /* longer ones, side by side, delay what the reader wants first */
-    uint64_t soon = info->second_bytes ? info->second_bytes / SOON_IN_A_SECOND : GROUP_BYTES;
+    uint64_t soon = info->second_bytes ? info->second_bytes / SOON_IN_A_SECOND : XH_GROUP_BYTES;
     if (most == 0)
         return UINT64_MAX;
-    soon = soon < GROUP_BYTES ? soon : GROUP_BYTES;
+    soon = soon < XH_GROUP_BYTES ? soon : XH_GROUP_BYTES;
     return most < soon ? soon : most;
 }
 
@@ -105,6 +92,14 @@ uint64_t xh_limits_most_part(const struct xh_origin_info *info)
 static int is_one_of_many(const struct xh_file *f)
 {
     return (xh_file_is_announced(f) || f->opt.guessed) && f->size <= f->opt.whole_file_bytes;
+}
+
+/* Young connections are limited by slow start, so a demand is divided among many of them. */
+static uint64_t least_part(const struct xh_file *f, const struct xh_origin_info *info, int ahead)
+{
+    if (info->young)
+        return ahead ? f->opt.part_bytes : XH_REQUEST_LEAST_BYTES;
+    return ahead ? xh_policy_least_ahead(f->opt.part_bytes, info->trip_bytes, !is_one_of_many(f)) : f->opt.part_bytes;
 }
 
 /* The number of parts that |bytes| are fetched in together. A connection idles for a round trip before each part, so
@@ -195,7 +190,7 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->gap_bytes = f->opt.gap_bytes;
     lim->align_bytes = XH_PAGE_BYTES;
     lim->part_bytes = part_of(f, &info, bytes, ahead);
-    lim->group_bytes = lim->part_bytes > GROUP_BYTES ? lim->part_bytes : GROUP_BYTES;
+    lim->group_bytes = lim->part_bytes > XH_GROUP_BYTES ? lim->part_bytes : XH_GROUP_BYTES;
     /* What is small waits for round trips; what is large, for connections to be used. */
     lim->spread_bytes = ahead && mean >= XH_BULK_BYTES ? lim->part_bytes : XH_REQUEST_LEAST_BYTES;
     lim->max_ranges = f->opt.multirange ? info.max_ranges : 1;

@@ -29,9 +29,9 @@ last     1  read line; echo "and its input is empty: '$line'"
 
 # Two parts side by side: either waits until the other one is there. A third one does not begin before both are over.
 BESIDE = r"""
-one      1  touch one; until [ -e two ]; do sleep 0.02; done; sleep 0.1; touch over; echo '1 passed, 0 failed'
-+two     1  touch two; until [ -e one ]; do sleep 0.02; done; echo '0 passed, 1 failed'; exit 1
-three    1  [ -e over ]
+one      0.2  touch one; until [ -e two ]; do sleep 0.02; done; sleep 0.1; touch over; echo '1 passed, 0 failed'
++two     0.2  touch two; until [ -e one ]; do sleep 0.02; done; echo '0 passed, 1 failed'; exit 1
+three    0.2  [ -e over ]
 """
 
 # A part that ran tests, of which one failed; and one that failed without saying why: only its last lines are repeated.
@@ -150,6 +150,21 @@ def main():
             assert [x.split()[0] for x in lines if re.search("; status [01]$", x)] == ["one", "two", "three"], lines
             assert not list(pathlib.Path(d, "logs").glob("*.sum")), "what the sum is made of is gone"
             assert run(d, "three", parts=beside)[0] == 0
+        with tap.claim("a part that is killed before it can say how it ended has failed, and only that one"):
+            status, lines = run(d, parts="one 0.2 echo '7 passed, 0 failed'\ntwo 0.2 kill -9 $(ps -o ppid= -p $PPID)\n"
+                                         "three 0.2 true\n")
+            assert status == 1 and lines[-1] == "8 passed, 1 failed", lines
+        with tap.claim("what is ended ends the parts that are under way"):
+            path = pathlib.Path(d, "parts")
+            path.write_text(f"one 1 echo $$ >{d}/pid; exec sleep 50\n+two 1 sleep 50\n")
+            pathlib.Path(d, "pid").unlink(missing_ok=True)
+            running = subprocess.Popen([harness.TOP / ".ci/run", "--parts", path], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL, env=dict(os.environ, XHDF5_CI_LOGS=f"{d}/logs"))
+            harness.wait_for(lambda: pathlib.Path(d, "pid").exists() and pathlib.Path(d, "pid").read_text(), "a part")
+            pid = int(pathlib.Path(d, "pid").read_text())
+            running.terminate()
+            assert running.wait(timeout=20) == 143
+            harness.wait_for(lambda: not pathlib.Path(f"/proc/{pid}").exists(), "its end")
         with tap.claim("why parts failed is repeated before the sum: what tests said of it, or the last lines"):
             status, lines = run(d, parts=TELLING)
             assert lines[-1] == "1 passed, 2 failed", lines
@@ -173,6 +188,8 @@ def main():
         for day in range(20780, 20780 + len(every)):
             today = long_of_day().chosen(tests, day)
             assert len(today) == len(set(today)) == 3, today
+            alone, beside = (long_of_day().chosen(tests, day, which) for which in ("alone", "beside"))
+            assert sorted(alone + beside) == sorted(today) and not any(name.startswith("writing") for name in alone)
             seen.update(today)
         assert seen == every and len(every) > 20, every - seen
     return tap.done()

@@ -2,7 +2,7 @@
 """The Python package against a real nginx: every case of cases.py with the newest h5py, some with the others of the box.
 
 The package is the build directory's, or the one that the interpreter has installed:
-usage: package.py [--all | --installed PYTHON...]     --all: with the box's other h5py and Debian's all that depends on it
+usage: package.py [--all | --installed PYTHON...]     --all: with Debian's h5py, too, all that depends on the h5py
 """
 import os
 import pathlib
@@ -33,7 +33,7 @@ BRIEF = ("imported_first", "options", "configured", "prefetch", "announced_picks
 # what depends on the server
 SERVED = ("imported_first", "prefetch", "announced_picks", "picked_of_written", "expecting", "warming", "bytes_file",
           "commit", "discard", "loader_fork_open")
-# what depends on how an h5py is linked: daily all but the newest have no more
+# what depends on how an h5py is linked: daily Debian's has no more
 LINKED = ("imported_first", "wrong_path", "another_copy", "plugin_paths", "enabled_local", "enabled_low")
 # HDF5 2.2, and an h5f that is not linked with it
 FORKY = ("imported_first", "enabled_local", "enabled_low", "stats", "wrong_path")
@@ -68,7 +68,7 @@ def main():
     def cases_of(python):
         if installed:
             return tuple(c for c in CASES + INSTALLED if c not in COMPILES)
-        if python != pythons[0] and "--all" not in sys.argv:    # wheel_check has the older one's others
+        if python == "/usr/bin/python3" and "--all" not in sys.argv:
             return LINKED
         return CASES if python == pythons[0] else BRIEF
 

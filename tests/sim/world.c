@@ -103,7 +103,8 @@ static void make_h5(struct sim_world *w, uint64_t most)
         w->walks = (int)below(2);
         w->reads_all = below(4) != 0;
         w->sources = 5 + (unsigned)below(30);
-        w->set_bytes = (1 + below(64)) * SIM_SOURCE_ROW;
+        w->set_bytes = (1 + below(most / w->sources / SIM_SOURCE_ROW > 64 ? 64 : most / w->sources / SIM_SOURCE_ROW)) *
+                       SIM_SOURCE_ROW;
         w->read_bytes = below(2) ? w->set_bytes : SIM_SOURCE_ROW;
         break;
     case SIM_H5_ROWS:
@@ -187,14 +188,13 @@ void sim_world_of_fault(struct sim_world *w, enum sim_fault fault, unsigned from
     if (h5 != SIM_H5_NONE)
         make_h5(w, 8 * MB);
     w->h5 = h5;
-    w->sources = 0;
-    w->kinds = 0;
+    w->sources = w->kinds = w->depth = 0;
+    w->walks = 0;
     if (h5 == SIM_H5_MANY) {
         w->sources = 24;
         w->set_bytes = w->read_bytes = 40 * SIM_SOURCE_ROW;
-        w->depth = 0;
         w->reads_all = 1;
-        w->server.faults_from = 6 * from; /* by the last of these files come with their openings */
+        w->server.faults_from = 6 * from; /* with 6 no file comes with its opening yet, with 30 they do */
     } else if (h5 == SIM_H5_AFTER || h5 == SIM_H5_BESIDE) {
         w->sources = 4;
         w->set_bytes = 2 << 20;

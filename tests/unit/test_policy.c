@@ -371,6 +371,27 @@ Test(policy, windows)
     cr_assert_eq(xh_policy_spare_bytes(10), 156250);
 }
 
+Test(policy, what_comes_ahead_is_divided_down_to_what_a_connection_brings_soon)
+{
+    static const struct {
+        const char *what;
+        uint64_t part, trip;
+        int divides;
+        uint64_t least;
+    } cases[] = {
+        {"a connection that fills a fast link", 512 * KIB, 4 * MIB, 1, 4 * MIB},
+        {"one that has lost packets, or is limited", 512 * KIB, 400 * KIB, 1, 800 * KIB},
+        {"no less than the option says", 2 * MIB, 400 * KIB, 1, 2 * MIB},
+        {"nor than what waits for round trips", 16 * KIB, 20 * KIB, 1, 256 * KIB},
+        {"it is not known", 512 * KIB, 0, 1, 4 * MIB},
+        {"one file of many", 512 * KIB, 400 * KIB, 0, 4 * MIB},
+        {"the option says more", 8 * MIB, 400 * KIB, 0, 8 * MIB},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        cr_expect_eq(xh_policy_least_ahead(cases[i].part, cases[i].trip, cases[i].divides), cases[i].least, "%s",
+                     cases[i].what);
+}
+
 Test(policy, a_file_comes_whole_where_that_takes_no_longer_than_a_walk)
 {
     const struct {
