@@ -38,9 +38,6 @@
  * room together made each other's pages go: 1,200 reads of 100 bytes, in three files of 3 MB, brought 234 MB. */
 #define AROUND_TIMES 2
 
-/* A part of less has its connection idle for longer than it brings anything. */
-#define LEAST_TRIPS 2
-
 /* What a link of 1 Gbit/s carries, and what it does in an eighth of a round trip, by that. */
 #define USUAL_BYTES_A_MS 125000.0
 #define SPARE_BYTES_A_MS (USUAL_BYTES_A_MS / 8)
@@ -239,14 +236,6 @@ uint64_t xh_policy_guess_window(const struct xh_window *w)
     return most > w->hinted ? most - w->hinted : 0;
 }
 
-uint64_t xh_policy_least_ahead(uint64_t part_bytes, uint64_t trip_bytes, int divides)
-{
-    uint64_t trips = xh_max64(LEAST_TRIPS * trip_bytes, XH_BULK_BYTES), least = XH_GROUP_BYTES;
-    if (divides && trip_bytes && trips < least)
-        least = trips;
-    return xh_max64(least, part_bytes);
-}
-
 uint64_t xh_policy_hint_window(uint64_t most)
 {
     return most - most / 4;
@@ -255,6 +244,13 @@ uint64_t xh_policy_hint_window(uint64_t most)
 uint64_t xh_policy_joint_window(uint64_t window, uint64_t run, uint64_t len)
 {
     return xh_min64(window, run + len);
+}
+
+uint64_t xh_policy_least_ahead(uint64_t part_bytes, uint64_t trip_bytes, int divides)
+{
+    uint64_t trips = xh_max64(XH_LEAST_TRIPS * trip_bytes, XH_BULK_BYTES);
+    uint64_t least = divides && trip_bytes ? xh_min64(trips, XH_GROUP_BYTES) : XH_GROUP_BYTES;
+    return xh_max64(least, part_bytes);
 }
 
 uint64_t xh_policy_spare_bytes(double rtt_ms)

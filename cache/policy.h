@@ -206,12 +206,6 @@ struct xh_window {
 /* Returns how far a guess may run ahead. */
 uint64_t xh_policy_guess_window(const struct xh_window *w);
 
-/* Returns how many bytes a part of what is fetched ahead has at least, of |part_bytes|, the option. A connection idles
- * for a round trip between two parts, so they are long; but where it brings |trip_bytes| in one (0: unknown), as behind
- * a limit or after a loss, a long part takes many round trips while other connections idle. |divides|: 0 for one file
- * of many, as the others come beside it. */
-uint64_t xh_policy_least_ahead(uint64_t part_bytes, uint64_t trip_bytes, int divides);
-
 /* Returns the same for hints: three quarters, so that a reader of something else can still be predicted. */
 uint64_t xh_policy_hint_window(uint64_t most);
 
@@ -219,6 +213,15 @@ uint64_t xh_policy_hint_window(uint64_t most);
  * read |run| bytes; |len| of them now, in a dataset that others read too (0: not so). A share ends soon, at the latest
  * where its dataset does. */
 uint64_t xh_policy_joint_window(uint64_t window, uint64_t run, uint64_t len);
+
+/* Where a connection idles for a round trip before each request, it is to bring what it can in so many at least. */
+#define XH_LEAST_TRIPS 2u
+
+/* Returns how many bytes a part of what is fetched ahead has at least; |part_bytes|: the option. Parts are long, as a
+ * connection idles for a round trip between two. But behind a limit, or after a loss, one connection brings little in a
+ * round trip, |trip_bytes| (0: unknown), and others would idle while it brings a long part. |divides|: 0 for one file
+ * of many, as the others come beside it. */
+uint64_t xh_policy_least_ahead(uint64_t part_bytes, uint64_t trip_bytes, int divides);
 
 /* A reader of small pieces in no order. */
 struct xh_paid {

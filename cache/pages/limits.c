@@ -15,10 +15,8 @@
 #define YOUNG_PARTS 8u
 /* Whatever the round trip, a part that the link brings in less than so small a part of a second is too short. */
 #define SOON_IN_A_SECOND 4
-/* Bytes are dealt only where each connection gets so much, and what it brings in so many round trips: it stands idle
- * for one before each request. */
+/* Bytes are dealt only where each connection gets so much, and what it brings in XH_LEAST_TRIPS. */
 #define DEALT_LEAST_BYTES (128u << 10)
-#define DEALT_TRIPS 2
 /* Connections are opened for a long run where those that are there would take so many round trips for it: a new one is
  * there after two or three, and then begins with little. */
 #define WIDE_TRIPS 6
@@ -199,7 +197,7 @@ int xh_limits_get(struct xh_file *f, uint64_t bytes, uint64_t mean, int ahead, s
     lim->even = 0;
     lim->late = lim->late_turns = 0;
     lim->stripe_bytes = XH_REQUEST_LEAST_BYTES;
-    lim->dealt_bytes = DEALT_TRIPS * info.trip_bytes;
+    lim->dealt_bytes = XH_LEAST_TRIPS * info.trip_bytes;
     lim->dealt_bytes = lim->dealt_bytes > DEALT_LEAST_BYTES ? lim->dealt_bytes : DEALT_LEAST_BYTES;
     lim->connections = ahead && info.scattered > 1 ? info.scattered - 1 : info.scattered;
     lim->connections = ahead && is_one_of_many(f) ? 1 : lim->connections;

@@ -73,6 +73,7 @@ static void make_faults(struct sim_server *s)
 
 static void make_h5(struct sim_world *w, uint64_t most)
 {
+    uint64_t rows;
     w->h5 = (enum sim_h5)(1 + below(SIM_H5S - 1));
     w->latest = (int)below(2);
     w->grows = (int)below(3);
@@ -103,8 +104,8 @@ static void make_h5(struct sim_world *w, uint64_t most)
         w->walks = (int)below(2);
         w->reads_all = below(4) != 0;
         w->sources = 5 + (unsigned)below(30);
-        w->set_bytes = (1 + below(most / w->sources / SIM_SOURCE_ROW > 64 ? 64 : most / w->sources / SIM_SOURCE_ROW)) *
-                       SIM_SOURCE_ROW;
+        rows = most / w->sources / SIM_SOURCE_ROW;
+        w->set_bytes = (1 + below(rows < 64 ? rows : 64)) * SIM_SOURCE_ROW;
         w->read_bytes = below(2) ? w->set_bytes : SIM_SOURCE_ROW;
         break;
     case SIM_H5_ROWS:

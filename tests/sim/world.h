@@ -94,7 +94,7 @@ struct sim_world {
     struct sim_object *source; /* these; made by sim_h5_make */
     unsigned depth;           /* so many groups deep in each of them lies something; 0: nothing does */
     int walks;                /* the datasets on the way there are opened */
-    unsigned kinds;           /* of many files: one of each kind in turn; 0 and 1: they are of one */
+    unsigned kinds;           /* of many files: one of each kind in turn, at most 4; 0 and 1: they are of one */
     int reads_all;            /* of many files: all of each is read, |read_bytes| at once */
     uint64_t set_bytes;       /* of each */
     uint64_t read_bytes;      /* with one call, where that is not a dataset */
