@@ -548,7 +548,8 @@ static unsigned wants_fresh(const struct xh_endpoint *e, const struct xh_request
     struct xh_load load = load_of(e);
     struct xh_asked asked = asked_of(r);
     unsigned most = xh_endpoint_share(e, r->job->origin); /* idle ones count too */
-    return load.sockets < most && (is_given_up(r) || xh_control_opens_own(&e->link, &load, &asked));
+    int given_up = is_given_up(r) || (r->job->probe && r->job->probe->again);
+    return load.sockets < most && (given_up || xh_control_opens_own(&e->link, &load, &asked));
 }
 
 void xh_endpoint_dispatch(struct xh_endpoint *e)
@@ -605,7 +606,8 @@ int xh_endpoint_hedge(struct xh_request *r)
 {
     struct xh_endpoint *e = r->endpoint;
     const struct xh_origin *o = r->job->origin;
-    if (xh_endpoint_is_closed(e) || !xh_hedge_allowed(&e->peers, r->exchange, xh_now_ns()) ||
+    uint64_t now = xh_now_ns(), quiet = xh_hedge_quiet_ns(r->exchange, now);
+    if (xh_endpoint_is_closed(e) || !xh_hedge_allowed(&e->peers, r->exchange, now) ||
         !has_room(e, o, r->thread) || r->chain.n || /* that one would go without these cookies */
         strcmp(xh_request_url(r)->server, e->server) != 0) /* a redirect leads elsewhere by now */
         return -1;
@@ -615,6 +617,8 @@ int xh_endpoint_hedge(struct xh_request *r)
     *h = (struct xh_request){.job = r->job, .first = r->first, .end = r->end, .endpoint = e, .tries = r->tries,
                              .targets = r->targets, .twin = r, .hedge = 1, .hedged = 1};
     h->url = r->url ? xh_url_ref(r->url) : NULL;
+    /* What idles may be as dead as what is stuck. */
+    h->fresh = quiet >= xh_hedge_stuck_ns(e->link.rtt_ns) && xh_endpoint_sockets_open(e) < xh_endpoint_allowed(e, o);
     r->twin = h;
     r->hedged = r->exchange->doubled = 1;
     xh_ring_init(&h->link);
@@ -622,7 +626,7 @@ int xh_endpoint_hedge(struct xh_request *r)
     xh_hedge_spend(&e->peers);
     xh_request_weigh(h, &e->limits);
     xh_trace(XH_T_ORIGIN, "hedge", "id=%p twin=%p quiet_ms=%" PRIu64, (void *)r, (void *)h,
-             (xh_now_ns() - r->exchange->last_ns) / 1000000u);
+             quiet / 1000000u);
     xh_count(o->counters, hedged, 1);
     bind(e, h, r->thread);
     return 0;

@@ -52,9 +52,15 @@ void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x)
         p->replies++;
 }
 
+uint64_t xh_hedge_quiet_ns(const struct xh_exchange *x, uint64_t now)
+{
+    uint64_t since = x->last_ns ? x->last_ns : x->begun_ns;
+    return now > since ? now - since : 0;
+}
+
 int xh_hedge_allowed(const struct xh_peers *p, const struct xh_exchange *x, uint64_t now)
 {
-    int stuck = p->hedges == 0 && now - x->last_ns >= STUCK_LEAST_NS;
+    int stuck = p->hedges == 0 && xh_hedge_quiet_ns(x, now) >= STUCK_LEAST_NS;
     return stuck || (p->hedges < HEDGES_AT_ONCE && p->replies >= REPLIES_PER_HEDGE);
 }
 
@@ -159,9 +165,10 @@ int xh_hedge_lags(const struct xh_peers *p, double rtt_ns, const struct xh_excha
 
 uint64_t xh_hedge_wait(const struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now)
 {
-    if (!x->last_ns || now < x->last_ns)
-        return QUIET_LEAST_NS; /* still being connected */
-    uint64_t limit = patience(p, rtt_ns), quiet = now - x->last_ns, age = now - x->sent_ns;
+    uint64_t quiet = xh_hedge_quiet_ns(x, now), stuck = xh_hedge_stuck_ns(rtt_ns);
+    if (!x->last_ns) /* still being connected, or on a connection that died meanwhile */
+        return quiet < stuck ? stuck - quiet : 0;
+    uint64_t limit = patience(p, rtt_ns), age = now - x->sent_ns;
     uint64_t silent = quiet < limit ? limit - quiet : xh_max64(quiet / 2, XH_HEDGE_LOOK_NS);
     if (quiet >= limit && bytes_left(x) > 0)
         return 0;

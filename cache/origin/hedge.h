@@ -37,6 +37,9 @@ struct xh_peers {
 /* |x|, over, brought bytes that were wanted. */
 void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x);
 
+/* How long nothing has come of |x|, also while it is being connected. Thread of |x|. */
+uint64_t xh_hedge_quiet_ns(const struct xh_exchange *x, uint64_t now);
+
 /* 1 when a server may be sent one more hedge, for |x|: few replies in all are asked for twice, and of those that are
  * stuck one at a time. */
 int xh_hedge_allowed(const struct xh_peers *p, const struct xh_exchange *x, uint64_t now);

@@ -373,9 +373,9 @@ static uint64_t see_to(struct xh_thread *t, struct xh_request *r, uint64_t now)
     if (wait)
         return wait;
     /* A guess may yet be waited for; a hedge may be allowed when others are over. */
-    wait = (now - x->last_ns) / 2;
-    wait = wait > XH_HEDGE_LOOK_NS ? wait : XH_HEDGE_LOOK_NS;
-    if (now - x->last_ns >= xh_hedge_stuck_ns(e->link.rtt_ns))
+    uint64_t quiet = xh_hedge_quiet_ns(x, now);
+    wait = xh_max64(quiet / 2, XH_HEDGE_LOOK_NS);
+    if (quiet >= xh_hedge_stuck_ns(e->link.rtt_ns))
         xh_endpoint_doubt(e, x->last_ns);
     if (!r->job->speculative && xh_endpoint_hedge(r) == 0)
         return XH_HEDGE_LOOK_NS;

@@ -53,6 +53,7 @@ static struct xh_beside *beside_queue(struct xh_origin *o, enum xh_ask what, con
     b->p.usual_bytes = like->usual_bytes;
     b->p.whole_bytes = like->whole_bytes;
     b->p.insists = like->insists;
+    b->p.again = like->again;
     if (like->if_none_match) {
         snprintf(b->if_none_match, sizeof b->if_none_match, "%s", like->if_none_match);
         b->p.if_none_match = b->if_none_match;
@@ -137,10 +138,8 @@ static void ask_again(struct xh_origin *o, struct xh_question *q)
         xh_endpoint_doubt(r->endpoint, q->asked_ns);
     struct xh_probe less = {.want_bytes = q->tries[0]->p.usual_bytes, .usual_bytes = q->tries[0]->p.usual_bytes,
                             .whole_bytes = q->tries[0]->p.whole_bytes, .insists = q->tries[0]->p.insists,
-                            .if_none_match = q->tries[0]->p.if_none_match};
+                            .if_none_match = q->tries[0]->p.if_none_match, .again = 1};
     q->tries[1] = beside_queue(o, q->what, &less);
-    if (q->tries[1])
-        q->tries[1]->p.again = 1;
 }
 
 /* Waits for news, no longer than |ms| if that is not 0. Ends all that |o| asks for when its opener has lost patience,

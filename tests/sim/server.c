@@ -107,6 +107,33 @@ size_t sim_content_wrong(const struct sim_object *o, unsigned *version, uint64_t
 
 /* ---- replies */
 
+static void on_hello_done(void *ctx, uint64_t arg)
+{
+    sim_conn_write(ctx, SIM_HELLO_BYTES, 0);
+}
+
+struct hello {
+    struct sim_server *server;
+    struct sim_conn *conn;
+};
+
+static void on_hello(void *ctx, uint64_t arg)
+{
+    struct hello *h = ctx;
+    struct sim_server *s = h->server;
+    s->accepted_ns = (s->accepted_ns > sim_now() ? s->accepted_ns : sim_now()) + s->accept_ns;
+    sim_at(s->accepted_ns, on_hello_done, h->conn, 0);
+}
+
+void sim_hello(struct sim_server *s, struct sim_conn *c)
+{
+    struct hello *h = malloc(sizeof *h);
+    if (!h)
+        abort();
+    *h = (struct hello){.server = s, .conn = c};
+    sim_at(sim_link_up(s->link), on_hello, h, 0);
+}
+
 int sim_strikes(struct sim_server *s, enum sim_fault kind)
 {
     if (s->lies)

@@ -81,6 +81,10 @@ struct sim_server {
     struct sim_lie lie;       /* to the request that is answered now */
 };
 
+/* What a server sends in a handshake of TLS 1.3: its certificates most of all. As nginx does with one of 2,048 bits and
+ * the one that signed it. */
+#define SIM_HELLO_BYTES 2700u
+
 struct sim_piece {
     char *text;    /* NULL: bytes of the object */
     uint64_t off;
@@ -107,6 +111,9 @@ size_t sim_content_differs(const struct sim_object *o, unsigned version, uint64_
 /* As above, for a reader whose bytes so far are of |*version|, 0: not known yet. It is known as soon as bytes come that
  * only one version has: a file's metadata, and what HDF5 wrote beside it, is the same in all. */
 size_t sim_content_wrong(const struct sim_object *o, unsigned *version, uint64_t off, const uint8_t *got, size_t len);
+
+/* The client begins its handshake of TLS over |c|: SIM_HELLO_BYTES will come over it. */
+void sim_hello(struct sim_server *s, struct sim_conn *c);
 
 /* 1 when a fault of |kind| strikes now; counts it. */
 int sim_strikes(struct sim_server *s, enum sim_fault kind);

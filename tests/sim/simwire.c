@@ -30,7 +30,7 @@ struct conn {
     atomic_uint *sockets;
     uint64_t pos, begun_ns, kept_ns;
     unsigned port, requests;
-    int there, ready, refused, closed; /* TCP's handshake is over, TLS's as well; ours: given up */
+    int there, ready, refused, closed; /* the server took it, TLS's handshake is over; ours: given up */
     int served;
 };
 
@@ -82,41 +82,33 @@ void xh_wire_wake(struct xh_wire *w)
 
 /* ---- connections */
 
-static void arrived(void *ctx)
+/* The server's answer to |c| is there: the handshake of TLS follows. */
+static void on_there(struct conn *c)
 {
-    xh_wire_wake(((struct conn *)ctx)->wire);
-}
-
-static void on_ready(void *ctx, uint64_t arg)
-{
-    struct conn *c = ctx;
-    if (c->closed)
-        return;
-    c->ready = 1;
-    c->tcp = sim_conn_new(c->server->link, &(struct sim_conn_events){arrived, c});
-    arrived(c);
-}
-
-static void on_there(void *ctx, uint64_t arg)
-{
-    struct conn *c = ctx;
     struct sim_server *s = c->server;
-    if (c->closed)
-        return;
     s->met++;
     if (sim_strikes(s, SIM_F_REFUSED) || (s->takes && s->taken >= s->takes) ||
         (sim_now() >= s->link->dies_ns && sim_now() < s->link->back_ns)) {
         sim_sums.refused++;
         c->refused = 1;
-        arrived(c);
         return;
     }
     c->there = 1;
     s->taken++;
-    uint64_t from = s->accepted_ns > sim_now() ? s->accepted_ns : sim_now();
-    s->accepted_ns = from + s->accept_ns;
-    sim_at(s->accepted_ns + (sim_net.handshakes ? s->link->rtt_ns : 0), on_ready, c, 0);
-    arrived(c);
+    sim_hello(s, c->tcp);
+}
+
+static void arrived(void *ctx)
+{
+    struct conn *c = ctx;
+    int ended;
+    if (!c->there && !c->refused) {
+        on_there(c);
+    } else if (!c->ready && sim_conn_readable(c->tcp, &ended) >= SIM_HELLO_BYTES) {
+        sim_conn_read(c->tcp, SIM_HELLO_BYTES);
+        c->ready = 1;
+    }
+    xh_wire_wake(c->wire);
 }
 
 static struct conn *conn_open(struct xh_lane *l, struct sim_server *s)
@@ -133,7 +125,7 @@ static struct conn *conn_open(struct xh_lane *l, struct sim_server *s)
     atomic_fetch_add_explicit(c->sockets, 1, memory_order_relaxed);
     l->opened++;
     sim_sums.open_most = ++sim_sums.open > sim_sums.open_most ? sim_sums.open : sim_sums.open_most;
-    sim_at(sim_link_up(s->link, 1) + s->link->rtt_ns / 2, on_there, c, 0);
+    c->tcp = sim_conn_open(s->link, &(struct sim_conn_events){arrived, c});
     sim_trace("port=%u opens to %s", c->port, s->name);
     return c;
 }
@@ -153,8 +145,7 @@ static void conn_close(struct conn *c)
     c->server->taken -= (unsigned)c->there;
     is_served(c, 0);
     xh_ring_take(&c->link);
-    if (c->tcp)
-        sim_conn_close(c->tcp);
+    sim_conn_close(c->tcp);
     atomic_fetch_sub_explicit(c->sockets, 1, memory_order_relaxed);
     sim_sums.open--;
     sim_trace("port=%u closed", c->port);
@@ -272,7 +263,7 @@ static int send_request(struct xh_lane *l)
     l->conn->requests++;
     sim_sums.requests++;
     sim_note(l->conn->port * 31u + (uint64_t)strlen(range));
-    sim_at(sim_link_up(l->conn->server->link, 0) + l->conn->server->think_ns, on_answer, q, 0);
+    sim_at(sim_link_up(l->conn->server->link) + l->conn->server->think_ns, on_answer, q, 0);
     return 0;
 }
 

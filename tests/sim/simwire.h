@@ -8,7 +8,6 @@
 struct sim_net {
     struct sim_server *server;
     size_t servers;
-    int handshakes;         /* 1: each connection has a handshake of TLS 1.3 as well */
     double client_ns_byte;  /* work of an engine's thread for each byte that comes */
     uint64_t client_ns;     /* and for each look at its sockets that found something */
 };

@@ -27,6 +27,7 @@
 #define RECEIVE_FIRST 65536u
 #define RTO_LEAST (200 * SIM_MS)
 #define RTO_FIRST SIM_S         /* before a round trip was measured */
+#define SYN_BYTES 74u           /* with Ethernet's header, as Linux sends it */
 #define BACKOFFS_MOST 9
 #define PROBE_SPARE (2 * SIM_MS)
 #define WRITE_EVERY (5 * SIM_MS) /* a capped server's writes */
@@ -132,10 +133,15 @@ static uint64_t line_first(const struct line *l)
     return l->at[l->first & (l->room - 1)];
 }
 
-uint64_t sim_link_up(struct sim_link *l, int opens)
+/* What is lost is sent again after |again_ns|. */
+static uint64_t up(struct sim_link *l, uint64_t again_ns)
 {
-    uint64_t again = !sim_chance(l->loss) ? 0 : opens ? RTO_FIRST : l->rtt_ns + RTO_LEAST;
-    return sim_now() + l->rtt_ns / 2 + again;
+    return sim_now() + l->rtt_ns / 2 + (sim_chance(l->loss) ? again_ns : 0);
+}
+
+uint64_t sim_link_up(struct sim_link *l)
+{
+    return up(l, l->rtt_ns + RTO_LEAST);
 }
 
 /* How many of |len| bytes come before the first segment that is lost. */
@@ -798,24 +804,65 @@ static void on_write(void *ctx, uint64_t arg)
     pump(c);
 }
 
-struct sim_conn *sim_conn_new(struct sim_link *l, const struct sim_conn_events *events)
+/* The handshake took |rtt_ns|. */
+static void establish(struct sim_conn *c, uint64_t rtt_ns)
+{
+    struct sim_link *l = c->link;
+    c->window = FIRST_WINDOW;
+    c->threshold = 1e18;
+    c->receive_bytes = RECEIVE_FIRST < l->receive_most ? RECEIVE_FIRST : l->receive_most;
+    c->may_send = c->receive_bytes;
+    c->round_rtt_ns = SIM_NEVER;
+    c->srtt_ns = c->least_rtt_ns = rtt_ns;
+    c->rttvar_ns = rtt_ns / 2;
+    c->pacing = BBR_MARGIN * BBR_HIGH * FIRST_WINDOW / (double)(rtt_ns ? rtt_ns : 1);
+    c->clamp = c->receive_bytes;
+    c->copied = FIRST_WINDOW;
+    c->born_ns = c->heard_ns = c->delivered_ns = c->rtt_seen_ns = c->idle_ns = sim_now();
+}
+
+static struct sim_conn *conn_of(struct sim_link *l, const struct sim_conn_events *events)
 {
     struct sim_conn *c = calloc(1, sizeof *c);
     if (!c)
         abort();
     c->link = l;
     c->events = *events;
-    c->window = FIRST_WINDOW;
-    c->threshold = 1e18;
-    c->receive_bytes = RECEIVE_FIRST < l->receive_most ? RECEIVE_FIRST : l->receive_most;
-    c->may_send = c->receive_bytes;
-    c->round_rtt_ns = SIM_NEVER;
-    c->srtt_ns = c->least_rtt_ns = l->rtt_ns; /* of the handshake, which is over */
-    c->rttvar_ns = l->rtt_ns / 2;
-    c->pacing = BBR_MARGIN * BBR_HIGH * FIRST_WINDOW / (double)(l->rtt_ns ? l->rtt_ns : 1);
-    c->clamp = c->receive_bytes;
-    c->copied = FIRST_WINDOW;
-    c->born_ns = c->heard_ns = c->delivered_ns = c->rtt_seen_ns = c->idle_ns = sim_now();
+    return c;
+}
+
+struct sim_conn *sim_conn_new(struct sim_link *l, const struct sim_conn_events *events)
+{
+    struct sim_conn *c = conn_of(l, events);
+    establish(c, l->rtt_ns);
+    return c;
+}
+
+/* The answer that the server sent at |sent_ns| is at the client. */
+static void on_opened(void *ctx, uint64_t sent_ns)
+{
+    struct sim_conn *c = ctx;
+    if (c->closed)
+        return;
+    establish(c, sim_now() - sent_ns + c->link->rtt_ns / 2);
+    c->events.arrived(c->events.ctx);
+}
+
+/* What opens a connection is at the server, which answers until that comes: |waits_ns| behind this answer again. */
+static void on_opens(void *ctx, uint64_t waits_ns)
+{
+    struct sim_conn *c = ctx;
+    uint64_t at = c->closed ? 0 : carry(c->link, SYN_BYTES, sim_chance(c->link->loss));
+    if (at)
+        sim_at(at, on_opened, c, sim_now());
+    else if (!c->closed)
+        sim_at(sim_now() + waits_ns, on_opens, c, 2 * waits_ns);
+}
+
+struct sim_conn *sim_conn_open(struct sim_link *l, const struct sim_conn_events *events)
+{
+    struct sim_conn *c = conn_of(l, events);
+    sim_at(up(l, RTO_FIRST), on_opens, c, RTO_FIRST);
     return c;
 }
 

@@ -41,8 +41,11 @@ struct sim_conn_events {
     void *ctx;
 };
 
-/* A connection whose handshakes are over. */
+/* A connection whose handshake is over. */
 struct sim_conn *sim_conn_new(struct sim_link *l, const struct sim_conn_events *events);
+
+/* The client opens one: the server's answer comes through the link's queue. |arrived| is called when it is there. */
+struct sim_conn *sim_conn_open(struct sim_link *l, const struct sim_conn_events *events);
 
 /* The server writes |bytes| more; |ends|: and then closes. Called at the server's time, that is, from an event. */
 void sim_conn_write(struct sim_conn *c, uint64_t bytes, int ends);
@@ -56,7 +59,7 @@ void sim_conn_read(struct sim_conn *c, uint64_t bytes);
 /* The client is gone: nothing arrives any more. */
 void sim_conn_close(struct sim_conn *c);
 
-/* When what the client sends now, in one segment, is at the server; |opens|: the first one of a connection. */
-uint64_t sim_link_up(struct sim_link *l, int opens);
+/* When what the client sends now over a connection, in one segment, is at the server. */
+uint64_t sim_link_up(struct sim_link *l);
 
 #endif

@@ -479,7 +479,6 @@ void sim_world_begin(struct sim_world *w)
     w->server.link = &w->link;
     sim_net.server = &w->server;
     sim_net.servers = 1;
-    sim_net.handshakes = 1;
     sim_begin(w->seed, TAKES_MOST, w->switches, hung);
     if (w->sites)
         add_sites(w);
@@ -528,21 +527,11 @@ void sim_world_run(struct sim_world *w, struct sim_result *out)
 /* ---- the plain client */
 
 struct plain {
+    struct sim_world *world;
     struct sim_conn *conn;
     uint64_t left;
-    int *busy;
+    int *busy, there, ready;
 };
-
-static void plain_arrived(void *ctx)
-{
-    struct plain *p = ctx;
-    int ended;
-    uint64_t n = sim_conn_readable(p->conn, &ended);
-    sim_conn_read(p->conn, n);
-    p->left -= n < p->left ? n : p->left;
-    if (n && p->left == 0 && --*p->busy == 0)
-        sim_wake(p->busy);
-}
 
 static void plain_ask(void *ctx, uint64_t arg)
 {
@@ -550,17 +539,40 @@ static void plain_ask(void *ctx, uint64_t arg)
     sim_conn_write(p->conn, p->left, 0);
 }
 
+static void plain_arrived(void *ctx)
+{
+    struct plain *p = ctx;
+    int ended;
+    uint64_t n = sim_conn_readable(p->conn, &ended);
+    if (!p->there) {
+        p->there = 1;
+        sim_hello(&p->world->server, p->conn);
+        return;
+    }
+    if (!p->ready && n < SIM_HELLO_BYTES)
+        return;
+    sim_conn_read(p->conn, n);
+    if (!p->ready) {
+        p->ready = 1;
+        sim_at(sim_link_up(&p->world->link) + p->world->server.think_ns, plain_ask, p, 0);
+        return;
+    }
+    p->left -= n < p->left ? n : p->left;
+    if (n && p->left == 0 && --*p->busy == 0)
+        sim_wake(p->busy);
+}
+
 uint64_t sim_world_fetch(struct sim_world *w, unsigned n, uint64_t bytes)
 {
     struct plain *p = calloc(n, sizeof *p);
     int busy = (int)n;
+    if (!p)
+        abort();
     sim_world_begin(w);
-    uint64_t begun = sim_now(), opens = begun + 2 * w->link.rtt_ns;
+    uint64_t begun = sim_now();
     for (unsigned i = 0; i < n; i++) {
-        p[i].left = bytes / n;
-        p[i].busy = &busy;
-        p[i].conn = sim_conn_new(&w->link, &(struct sim_conn_events){plain_arrived, &p[i]});
-        sim_at(opens + (i + 1) * w->server.accept_ns + w->link.rtt_ns / 2 + w->server.think_ns, plain_ask, &p[i], 0);
+        p[i] = (struct plain){.world = w, .left = bytes / n, .busy = &busy};
+        p[i].conn = sim_conn_open(&w->link, &(struct sim_conn_events){plain_arrived, &p[i]});
     }
     while (busy)
         sim_wait(&busy, SIM_NEVER);

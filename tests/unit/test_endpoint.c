@@ -1072,6 +1072,28 @@ Test(endpoint, silence_is_a_straggler_by_what_the_servers_replies_have_taken, .i
     cr_assert_eq(wait_of(&x, 10), 0, "that was long ago");
 }
 
+Test(endpoint, what_has_no_connection_for_long_is_asked_for_again_as_what_is_silent, .init = fresh)
+{
+    struct xh_exchange x = {0};
+    struct load *l = ask(0);
+    xh_ring_init(&l->job.requests);
+    start();
+    now += 5000 * MS;
+    progress(l, &x, 0, 0);
+    x.last_ns = x.first_ns = x.sent_ns = 0;
+    x.begun_ns = now - 1900 * MS;
+    cr_assert_eq(wait_of(&x, 10), 100 * MS);
+    cr_assert_neq(xh_endpoint_hedge(&l->r), 0);
+    x.begun_ns = now - 2000 * MS;
+    cr_assert_gt(wait_of(&x, 600), 0, "four round trips are longer");
+    cr_assert_eq(wait_of(&x, 10), 0);
+    cr_assert_eq(xh_endpoint_hedge(&l->r), 0);
+    struct xh_request *twin = l->r.twin;
+    cr_assert(twin->fresh, "what idles may be as dead");
+    xh_endpoint_take(twin);
+    free(twin);
+}
+
 Test(endpoint, what_is_silent_for_long_is_asked_for_again_alone_and_one_at_a_time, .init = fresh)
 {
     struct xh_exchange x[2];
