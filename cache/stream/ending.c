@@ -125,7 +125,7 @@ void xh_stream_leave_passed(struct xh_stage *s)
 {
     for (size_t i = 0; i < s->n && s->at[i]->end <= s->here;) {
         struct xh_segment *p = s->at[i];
-        if (!p->load->turns || p->copying || p->got < p->end || !p->taken || s->clock - p->born < XH_STALE_READS) {
+        if (!p->load->turns || p->copying || p->got < p->end || !p->taken || !xh_segment_is_stale(p)) {
             i++;
             continue;
         }

@@ -68,6 +68,18 @@ uint64_t xh_segment_weight(const struct xh_segment *p)
     return p->listed && to > p->from ? to - p->from : 0;
 }
 
+uint64_t xh_segment_late(const struct xh_segment *p)
+{
+    uint64_t due = xh_max64(p->due, p->since), asked = p->load->f->stage->asked;
+    return asked > due ? asked - due : 0;
+}
+
+int xh_segment_is_stale(const struct xh_segment *p)
+{
+    const struct xh_stage *s = p->load->f->stage;
+    return s->clock - p->born >= XH_STALE_READS && s->asked >= p->due && xh_segment_late(p) >= 2 * s->latest;
+}
+
 int xh_segment_is_far(const struct xh_segment *p, uint64_t off, uint64_t len)
 {
     struct xh_stage *s = p->load->f->stage;
@@ -396,7 +408,7 @@ static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r
     for (size_t i = 0; i < n; i++) {
         uint64_t off = r[i].off;
         l->parcels[i] = (struct xh_segment){.load = l, .off = off, .end = off + r[i].len, .from = off, .got = off,
-                                           .blocks = blocks, .born = f->stage->clock,
+                                           .blocks = blocks, .born = f->stage->clock, .since = f->stage->asked,
                                            .due = turns ? due_of(f->stage, off) : 0};
         blocks += blocks_of(r[i].len);
     }
@@ -441,6 +453,7 @@ static void take_place(struct xh_stage *s, struct xh_segment *from, struct xh_se
     from->from = from->end;
     to->taken = from->taken;
     to->born = from->born;
+    to->since = from->since;
     to->due = from->due;
     to->takers = from->takers;
     from->takers = NULL;

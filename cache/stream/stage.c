@@ -18,7 +18,7 @@ static void drop_stale(struct xh_file *f, uint64_t bytes)
     xh_stream_leave_stale(s);
     for (size_t i = 0; i < s->n && xh_room_left(&s->place, f->opt.readahead_bytes) < bytes;) {
         struct xh_segment *p = s->at[i];
-        if (!p->load->over || p->copying || s->clock - p->born < XH_STALE_READS || s->asked < p->due) {
+        if (!p->load->over || p->copying || !xh_segment_is_stale(p)) {
             i++;
             continue;
         }

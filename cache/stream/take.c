@@ -92,7 +92,9 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
     if (p->load->turns && steps_over)
         leave_gap(s, p, gap);
     p->load->used = s->clock;
+    s->latest = xh_max64(s->latest, xh_segment_late(p));
     p->born = s->clock;
+    p->since = s->asked;
     if (s->again.n && xh_again_take(&s->again, off, end))
         return 1;
     if (end > p->from && (off <= p->from || (p->load->turns && steps_over))) {

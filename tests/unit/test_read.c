@@ -1374,6 +1374,39 @@ Test(read, what_a_stream_has_brought_waits_for_its_reader, .timeout = 50)
     xh_cache_close(f);
 }
 
+/* Reads |n| pieces from |*at| on. */
+static void read_elsewhere(struct xh_file *f, uint64_t *at, int n)
+{
+    for (; n > 0; n--, *at += 4 * PIECE)
+        read_piece(f, XH_KIND_RAW, *at, PIECE);
+}
+
+Test(read, what_was_passed_by_stays_as_long_as_others_were_late, .timeout = 50)
+{
+    engine.object_bytes = 8 * STREAM_BYTES;
+    for (int comes_back = 0; comes_back < 2; comes_back++) {
+        struct xh_file *f = open_test("shadow=off,readahead=off,readahead_bytes=4M");
+        struct xh_range r[6];
+        uint64_t at = 0;
+        for (uint64_t i = 0; i < 6; i++)
+            r[i] = (struct xh_range){STREAM_BYTES * (i + 1), 1 << 20};
+        cr_assert_eq(xh_stage_fetch(f, r, 4, 0), 4);
+        drain();
+        read_elsewhere(f, &at, 40);
+        if (comes_back) {
+            read_piece(f, XH_KIND_RAW, r[0].off, r[0].len);
+            cr_assert_eq(xh_stage_fetch(f, &r[4], 1, 0), 1, "in its room");
+            drain();
+        }
+        cr_assert_eq(xh_stage_fetch(f, &r[5], 1, 0), !comes_back);
+        drain();
+        cr_assert(xh_stage_has(f, r[1].off) && !xh_stage_has(f, r[0].off), "it was read, or made room");
+        read_elsewhere(f, &at, 200);
+        cr_assert_eq(xh_stage_fetch(f, &r[5], 1, 0), 1, "no other one was half as late");
+        xh_cache_close(f);
+    }
+}
+
 /* The read itself comes first, over all connections; what follows it is asked for behind it, or at the next read. */
 Test(read, a_long_run_that_begins_with_its_read_is_seen_to_up_to_its_end_where_a_request_has_one_range, .timeout = 50)
 {
