@@ -607,8 +607,10 @@ int xh_endpoint_hedge(struct xh_request *r)
     struct xh_endpoint *e = r->endpoint;
     const struct xh_origin *o = r->job->origin;
     uint64_t now = xh_now_ns(), quiet = xh_hedge_quiet_ns(r->exchange, now);
+    uint64_t heard_ns = atomic_load_explicit(&e->heard_ns, memory_order_relaxed);
     if (xh_endpoint_is_closed(e) || !xh_hedge_allowed(&e->peers, r->exchange, now) ||
-        !has_room(e, o, r->thread) || r->chain.n || /* that one would go without these cookies */
+        !has_room(e, o, r->thread) || (r->exchange->proxy && r->exchange->turn == XH_PROXY_GO) || /* others wait for what its proxy says */
+        r->chain.n || /* that one would go without these cookies */
         strcmp(xh_request_url(r)->server, e->server) != 0) /* a redirect leads elsewhere by now */
         return -1;
     struct xh_request *h = calloc(1, sizeof *h);
@@ -617,16 +619,17 @@ int xh_endpoint_hedge(struct xh_request *r)
     *h = (struct xh_request){.job = r->job, .first = r->first, .end = r->end, .endpoint = e, .tries = r->tries,
                              .targets = r->targets, .twin = r, .hedge = 1, .hedged = 1};
     h->url = r->url ? xh_url_ref(r->url) : NULL;
-    /* What idles may be as dead as what is stuck. */
-    h->fresh = quiet >= xh_hedge_stuck_ns(e->link.rtt_ns) && xh_endpoint_sockets_open(e) < xh_endpoint_allowed(e, o);
+    /* Unless the server is heard since, what idles may be as dead as what is stuck. */
+    h->fresh = quiet >= xh_hedge_stuck_ns(e->link.rtt_ns) && xh_endpoint_sockets_open(e) < xh_endpoint_allowed(e, o) &&
+               !xh_hedge_is_heard(e->link.rtt_ns, r->exchange, heard_ns);
+    h->opens = h->fresh;
     r->twin = h;
     r->hedged = r->exchange->doubled = 1;
     xh_ring_init(&h->link);
     xh_ring_put_last(&r->job->requests, &h->in_job);
     xh_hedge_spend(&e->peers);
     xh_request_weigh(h, &e->limits);
-    xh_trace(XH_T_ORIGIN, "hedge", "id=%p twin=%p quiet_ms=%" PRIu64, (void *)r, (void *)h,
-             quiet / 1000000u);
+    xh_trace(XH_T_ORIGIN, "hedge", "id=%p twin=%p quiet_ms=%" PRIu64, (void *)r, (void *)h, quiet / 1000000u);
     xh_count(o->counters, hedged, 1);
     bind(e, h, r->thread);
     return 0;

@@ -52,10 +52,20 @@ void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x)
         p->replies++;
 }
 
+uint64_t xh_hedge_since_ns(const struct xh_exchange *x)
+{
+    return x->last_ns ? x->last_ns : x->begun_ns;
+}
+
 uint64_t xh_hedge_quiet_ns(const struct xh_exchange *x, uint64_t now)
 {
-    uint64_t since = x->last_ns ? x->last_ns : x->begun_ns;
+    uint64_t since = xh_hedge_since_ns(x);
     return now > since ? now - since : 0;
+}
+
+int xh_hedge_is_heard(double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns)
+{
+    return heard_ns > xh_hedge_since_ns(x) + (uint64_t)(DRAIN_ROUND_TRIPS * rtt_ns);
 }
 
 int xh_hedge_allowed(const struct xh_peers *p, const struct xh_exchange *x, uint64_t now)
@@ -108,19 +118,18 @@ void xh_hedge_judge(struct xh_peers *p, double rtt_ns, const struct xh_exchange 
 uint64_t xh_hedge_stuck(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns,
                         uint64_t now)
 {
-    uint64_t limit = xh_hedge_stuck_ns(rtt_ns), drained = (uint64_t)(DRAIN_ROUND_TRIPS * rtt_ns);
+    uint64_t limit = xh_hedge_stuck_ns(rtt_ns), quiet = xh_hedge_quiet_ns(x, now);
     uint64_t least = xh_max64(limit << p->vain, FAR * x->quiet_ns);
     if (heard_ns > p->heard_ns + limit)
         p->woke_ns = heard_ns;
     p->heard_ns = xh_max64(heard_ns, p->heard_ns);
-    if (!x->last_ns || now < x->last_ns)
-        return limit; /* still being connected */
-    uint64_t quiet = now - x->last_ns, awake = now > p->woke_ns ? now - p->woke_ns : 0;
+    uint64_t awake = now > p->woke_ns ? now - p->woke_ns : 0;
+    int heard = xh_hedge_is_heard(rtt_ns, x, heard_ns);
     if (quiet < least)
         return least - quiet;
-    if (heard_ns <= x->last_ns + drained && p->anew_ns && heard_ns <= p->anew_ns)
+    if (!heard && p->anew_ns && heard_ns <= p->anew_ns)
         return XH_HEDGE_LOOK_NS; /* nothing has come of the one that was given up last */
-    if (heard_ns > x->last_ns + drained && awake < limit / AWAKE_PART)
+    if (heard && awake < limit / AWAKE_PART)
         return limit / AWAKE_PART - awake;
     p->anew_ns = now;
     return 0;

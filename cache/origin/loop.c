@@ -313,8 +313,8 @@ static int may_begin_anew(const struct xh_request *r, uint64_t now)
 static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t now)
 {
     struct xh_endpoint *e = r->endpoint;
-    uint64_t last_ns = r->exchange->last_ns, least = xh_hedge_stuck_ns(e->link.rtt_ns);
-    if (r->stuck == XH_STUCK_ONCE && last_ns && now > last_ns + least) {
+    uint64_t since_ns = xh_hedge_since_ns(r->exchange), least = xh_hedge_stuck_ns(e->link.rtt_ns);
+    if (r->stuck == XH_STUCK_ONCE && now > since_ns + least) {
         r->stuck = XH_STUCK_AGAIN;
         xh_hedge_judge(&e->peers, e->link.rtt_ns, r->exchange, now);
     }
@@ -324,7 +324,7 @@ static uint64_t begin_anew(struct xh_thread *t, struct xh_request *r, uint64_t n
     uint64_t wait = xh_hedge_stuck(&e->peers, e->link.rtt_ns, r->exchange, heard, now);
     if (wait)
         return wait;
-    xh_trace(XH_T_ORIGIN, "stuck", "id=%p quiet_ms=%" PRIu64, (void *)r, (now - r->exchange->last_ns) / 1000000u);
+    xh_trace(XH_T_ORIGIN, "stuck", "id=%p quiet_ms=%" PRIu64, (void *)r, (now - since_ns) / 1000000u);
     struct xh_request *first = r->twin;
     r->twin = NULL;
     if (first)

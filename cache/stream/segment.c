@@ -405,12 +405,14 @@ static struct xh_prefetch *load_make(struct xh_file *f, const struct xh_range *r
     l->submitting = 1;
     l->nparcels = n;
     uint8_t **blocks = l->blocks;
+    uint64_t since = f->stage->asked + f->stage->place.bytes;
     for (size_t i = 0; i < n; i++) {
         uint64_t off = r[i].off;
         l->parcels[i] = (struct xh_segment){.load = l, .off = off, .end = off + r[i].len, .from = off, .got = off,
-                                           .blocks = blocks, .born = f->stage->clock, .since = f->stage->asked,
+                                           .blocks = blocks, .born = f->stage->clock, .since = since,
                                            .due = turns ? due_of(f->stage, off) : 0};
         blocks += blocks_of(r[i].len);
+        since += r[i].len;
     }
     return l;
 }

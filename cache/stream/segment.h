@@ -31,10 +31,13 @@
 #define XH_STREAM_FIRST_BYTES (2u << 20)
 /* So much of a stream is dealt before the speed of its connections is known. Twice as much: docs/decisions.md. */
 #define XH_STREAM_DEALT_BYTES (256u << 20)
-/* A parcel that so many reads passed by is a wrong guess, once its room is wanted, and no other was read half as late:
- * several threads come back for what they have passed by, each when it has read a long piece. One of a stream lies in the
- * order in which it is read: that only counts from where its reader would have come to it. */
+/* A parcel is a wrong guess, and makes room where that is wanted, once so many reads have passed it by and it is twice
+ * as late as the latest one that was read: of several threads each reads a long piece before it comes back. A parcel of
+ * a stream lies in the order in which it is read: that only counts from where its reader would have come to it. */
 #define XH_STALE_READS 32
+/* Times what may be ahead: none counts as later than that. With half of it twelve threads that read images of eight
+ * chunks have 0.8 of the link's rate, not 0.9 (docs/decisions.md). */
+#define XH_LATEST_TIMES 2u
 
 /* Loads of a stream; and of all that are not over: the next one begins while this one's connections become free. */
 #define XH_STREAM_LOADS_MAX 32
@@ -69,7 +72,7 @@ struct xh_stage {
     uint64_t here_span;      /* from there to the end of its last one */
     struct xh_again again;   /* what stays when it is read, as it was named for another read */
     uint64_t asked;          /* bytes that all reads have asked it for */
-    uint64_t latest;         /* so many of them came, at most, between when a parcel was due and when it was read */
+    uint64_t latest;         /* by how many of these the latest parcel was late that was read */
     int unshared;            /* something came that is not shared */
     int no_room;             /* the shadow had none for all that was shared: nothing more is */
     uint64_t looked_ns;      /* when a stream looked whether others read the file too */
@@ -82,7 +85,7 @@ struct xh_segment {
     uint64_t off, end; /* constant */
     uint64_t from, got, taken;
     uint64_t born;     /* stage's clock when made or last read */
-    uint64_t since;    /* what it had been asked for by then */
+    uint64_t since;    /* what it had been asked for by then, and had ahead */
     uint64_t due;      /* what the stage will have been asked for when its reader comes, by then: of a stream, and of what
                         * is named again */
     uint8_t **blocks;  /* of XH_BLOCK_BYTES from |off| on, the last one shorter; NULL: not there */
@@ -144,12 +147,13 @@ static inline int xh_segment_is_wanted(const struct xh_segment *p)
 /* What |p| counts for in s->place.bytes. */
 uint64_t xh_segment_weight(const struct xh_segment *p);
 
+/* By how much |p| is late: bytes that were asked for since it was due. And 1 when nobody will come for it any more. */
+uint64_t xh_segment_late(const struct xh_segment *p);
+int xh_segment_is_stale(const struct xh_segment *p);
+
 /* 1 when the streams have so much to bring before a read of |len| bytes at |off|, which |p| has, that it had better be
  * fetched by itself: by one connection, beside those that the streams have. So it is where there is no room for so
  * much: what is waited for comes whether there is room or not, and all that lies before it. */
-/* By how much (bytes that were asked for) |p| is late; and 1 when it is so late that nobody will come for it. */
-uint64_t xh_segment_late(const struct xh_segment *p);
-int xh_segment_is_stale(const struct xh_segment *p);
 int xh_segment_is_far(const struct xh_segment *p, uint64_t off, uint64_t len);
 
 /* Takes |p| out of s->at: nothing more is kept of it. */

@@ -25,6 +25,7 @@ struct taking {
     size_t ncopies;
     uint64_t ready, coming;
     struct xh_range extent; /* that is taken now */
+    uint64_t asked;         /* the bytes of all, which do not count in s->asked yet */
 };
 
 /* Returns where the bytes begin that lie before |off|, in |p| or stripes that end there, and were not read. */
@@ -92,9 +93,9 @@ static int take_from(struct xh_stage *s, struct xh_segment *p, struct xh_read_op
     if (p->load->turns && steps_over)
         leave_gap(s, p, gap);
     p->load->used = s->clock;
-    s->latest = xh_max64(s->latest, xh_segment_late(p));
+    s->latest = xh_max64(s->latest, xh_min64(xh_segment_late(p), XH_LATEST_TIMES * p->load->f->opt.readahead_bytes));
     p->born = s->clock;
-    p->since = s->asked;
+    p->since = s->asked + t->asked;
     if (s->again.n && xh_again_take(&s->again, off, end))
         return 1;
     if (end > p->from && (off <= p->from || (p->load->turns && steps_over))) {
@@ -154,14 +155,14 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     s->here = op->n ? op->ext[0].off : s->here;
     s->here_bytes = op->n ? op->ext[0].len : s->here_bytes;
     s->here_span = op->n ? op->ext[op->n - 1].off + op->ext[op->n - 1].len - s->here : s->here_span;
-    for (size_t i = 0; i < op->n; i++)
-        s->asked += op->ext[i].len;
+    t.asked = xh_extents_bytes(op->ext, op->n);
     if (s->n) {
         t.rest = malloc((2 * op->n + s->n) * sizeof *t.rest);
         t.copies = malloc((op->n + s->n) * sizeof *t.copies);
         op->marks = op->served_by_stream && op->keep && op->nasked == 1 ? malloc(2 * (op->n + s->n) * sizeof *op->marks) : NULL;
     }
     if (!t.rest || !t.copies) {
+        s->asked += t.asked;
         pthread_mutex_unlock(&s->lock);
         free(t.rest);
         free(t.copies);
@@ -169,6 +170,7 @@ uint64_t xh_stage_take(struct xh_file *f, struct xh_read_op *op, uint64_t *comin
     }
     for (size_t i = 0; i < op->n; i++)
         take_extent(s, op, op->ext[i], &t);
+    s->asked += t.asked;
     pthread_mutex_unlock(&s->lock);
     for (size_t i = 0; i < t.ncopies; i++)
         copy_out(&t.copies[i]);

@@ -610,12 +610,18 @@ static void room_grows(struct sim_conn *c, uint64_t read)
     c->clamp = c->clamp > room ? c->clamp : room;
 }
 
+/* 1 when nothing that is sent over |c| arrives any more. */
+static int is_dead(const struct sim_conn *c)
+{
+    uint64_t dies = c->link->dies_ns;
+    return dies && c->born_ns < dies && sim_now() >= dies;
+}
+
 /* Packet |i| has come to the client. */
 static void on_packet(void *ctx, uint64_t i)
 {
     struct sim_conn *c = ctx;
-    uint64_t dies = c->link->dies_ns;
-    if (c->closed || (dies && c->born_ns < dies && sim_now() >= dies))
+    if (c->closed || is_dead(c))
         return;
     if (i >= c->got_packets) {
         uint64_t before = c->got;
@@ -818,7 +824,7 @@ static void establish(struct sim_conn *c, uint64_t rtt_ns)
     c->pacing = BBR_MARGIN * BBR_HIGH * FIRST_WINDOW / (double)(rtt_ns ? rtt_ns : 1);
     c->clamp = c->receive_bytes;
     c->copied = FIRST_WINDOW;
-    c->born_ns = c->heard_ns = c->delivered_ns = c->rtt_seen_ns = c->idle_ns = sim_now();
+    c->heard_ns = c->delivered_ns = c->rtt_seen_ns = c->idle_ns = sim_now();
 }
 
 static struct sim_conn *conn_of(struct sim_link *l, const struct sim_conn_events *events)
@@ -828,6 +834,7 @@ static struct sim_conn *conn_of(struct sim_link *l, const struct sim_conn_events
         abort();
     c->link = l;
     c->events = *events;
+    c->born_ns = sim_now();
     return c;
 }
 
@@ -842,7 +849,7 @@ struct sim_conn *sim_conn_new(struct sim_link *l, const struct sim_conn_events *
 static void on_opened(void *ctx, uint64_t sent_ns)
 {
     struct sim_conn *c = ctx;
-    if (c->closed)
+    if (c->closed || is_dead(c))
         return;
     establish(c, sim_now() - sent_ns + c->link->rtt_ns / 2);
     c->events.arrived(c->events.ctx);

@@ -20,7 +20,7 @@ struct sim_link {
     uint64_t rtt_ns, jitter_ns;
     double rate;          /* bytes per ns */
     uint64_t queue_bytes;
-    double loss;          /* of each segment, towards the client; of each request the other way */
+    double loss;          /* of each segment, towards the client; of what the client sends, as one, the other way */
     unsigned segments;    /* in a packet */
     uint64_t receive_most, send_most; /* what the two ends let be under way on a connection, bytes */
     uint64_t loses;       /* bit n: the n-th packet that it carries is lost; for tests */

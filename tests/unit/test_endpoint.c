@@ -1089,9 +1089,10 @@ Test(endpoint, what_has_no_connection_for_long_is_asked_for_again_as_what_is_sil
     cr_assert_eq(wait_of(&x, 10), 0);
     cr_assert_eq(xh_endpoint_hedge(&l->r), 0);
     struct xh_request *twin = l->r.twin;
-    cr_assert(twin->fresh, "what idles may be as dead");
+    cr_assert(twin->fresh && twin->opens, "what idles may be as dead");
     xh_endpoint_take(twin);
     free(twin);
+    cr_assert(!xh_hedge_is_heard(10 * MS, &x, x.begun_ns + 20 * MS) && xh_hedge_is_heard(10 * MS, &x, now));
 }
 
 Test(endpoint, what_is_silent_for_long_is_asked_for_again_alone_and_one_at_a_time, .init = fresh)
@@ -1167,10 +1168,13 @@ static uint64_t stuck(struct xh_peers *p, double rtt_ms, uint64_t quiet_ms, uint
 Test(endpoint, a_stream_that_is_silent_for_long_is_stuck_while_its_server_is_heard, .init = fresh)
 {
     struct xh_peers p = {0};
-    struct xh_exchange opening = {0};
     now += 100000 * MS;
+    struct xh_peers of_opening = {.heard_ns = now - 2000 * MS};
+    struct xh_exchange opening = {.begun_ns = now - 1900 * MS};
     p.heard_ns = now - 2000 * MS;
-    cr_assert_gt(xh_hedge_stuck(&p, 10 * MS, &opening, now, now), 0, "still being connected");
+    cr_assert_eq(xh_hedge_stuck(&of_opening, 10 * MS, &opening, now, now), 100 * MS, "still being connected");
+    opening.begun_ns -= 100 * MS;
+    cr_assert_eq(xh_hedge_stuck(&of_opening, 10 * MS, &opening, now, now), 0);
     cr_assert_eq(stuck(&p, 10, 1990, 0), 10 * MS);
     cr_assert_eq(stuck(&p, 600, 2000, 0), 400 * MS, "four round trips");
     cr_assert_eq(stuck_as(&p, 10, 2000, 700, 0), 800 * MS, "four times its longest silence");

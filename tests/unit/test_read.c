@@ -1390,6 +1390,13 @@ Test(read, what_was_passed_by_stays_as_long_as_others_were_late, .timeout = 50)
         uint64_t at = 0;
         for (uint64_t i = 0; i < 6; i++)
             r[i] = (struct xh_range){STREAM_BYTES * (i + 1), 1 << 20};
+        for (int i = 0; i < 3; i++, at += 1 << 20) { /* none is late that is read in its turn */
+            struct xh_range next[2] = {{at, 1 << 19}, {at + (1 << 19), 1 << 19}};
+            cr_assert_eq(xh_stage_fetch(f, next, 2, 0), 2);
+            drain();
+            read_piece(f, XH_KIND_RAW, at, 1 << 19);
+            read_piece(f, XH_KIND_RAW, at + (1 << 19), 1 << 19);
+        }
         cr_assert_eq(xh_stage_fetch(f, r, 4, 0), 4);
         drain();
         read_elsewhere(f, &at, 40);
