@@ -929,6 +929,14 @@ static int run_matrix(struct bench *b, unsigned every)
     return bad != 0;
 }
 
+/* Reads "64M" into bytes. Returns 1 where it is something else. */
+static int mebibytes(const char *text, uint64_t *bytes)
+{
+    char *end;
+    *bytes = strtoull(text, &end, 10) << 20;
+    return end == text || strcmp(end, "M") != 0;
+}
+
 static void usage(void)
 {
     printf("sim --seconds S [--seed FIRST] [--bad N]   tries seeds until S seconds are over or N have failed (1)\n"
@@ -1057,7 +1065,7 @@ int main(int argc, char **argv)
         case 'P': b.piece_bytes = strtoull(optarg, NULL, 10); break;
         case 'F': return try_faults();
         case 'N': b.connections = (unsigned)strtoul(optarg, NULL, 10); break;
-        case 'b' + 256: b.readahead_bytes = strtoull(optarg, NULL, 10) << 20; break;
+        case 'b' + 256: bad_word |= mebibytes(optarg, &b.readahead_bytes); break;
         case 'L': least = strtod(optarg, NULL); break;
         case 'b' + 512: beside = strtod(optarg, NULL); break;
         case 'G': return try_cases(&stragglers);
@@ -1104,7 +1112,7 @@ int main(int argc, char **argv)
         case 'u': b.unpack_ns_byte = strtod(optarg, NULL); break;
         case 'S': b.sources = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'f' + 256: b.file_bytes = strtoull(optarg, NULL, 10); break;
-        case 'B': b.source_bytes = strtoull(optarg, NULL, 10) << 20; break;
+        case 'B': bad_word |= mebibytes(optarg, &b.source_bytes); break;
         case 'i': b.images = (unsigned)strtoul(optarg, NULL, 10); break;
         case 'p': b.client_ns_byte = strtod(optarg, NULL); break;
         default: usage(); return c == 'h' ? 0 : 2;
