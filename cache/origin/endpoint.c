@@ -608,9 +608,9 @@ int xh_endpoint_hedge(struct xh_request *r)
     const struct xh_origin *o = r->job->origin;
     uint64_t now = xh_now_ns(), quiet = xh_hedge_quiet_ns(r->exchange, now);
     uint64_t heard_ns = atomic_load_explicit(&e->heard_ns, memory_order_relaxed);
+    int asks_proxy = r->exchange->proxy && r->exchange->turn == XH_PROXY_GO; /* and others wait for what it says */
     if (xh_endpoint_is_closed(e) || !xh_hedge_allowed(&e->peers, r->exchange, now) ||
-        !has_room(e, o, r->thread) || (r->exchange->proxy && r->exchange->turn == XH_PROXY_GO) || /* others wait for what its proxy says */
-        r->chain.n || /* that one would go without these cookies */
+        !has_room(e, o, r->thread) || asks_proxy || r->chain.n || /* that one would go without these cookies */
         strcmp(xh_request_url(r)->server, e->server) != 0) /* a redirect leads elsewhere by now */
         return -1;
     struct xh_request *h = calloc(1, sizeof *h);

@@ -33,7 +33,8 @@ struct xh_probe {
     const char *if_none_match; /* HEAD: NULL or an ETag */
     int hasty;                 /* as a transfer's */
     int insists;               /* HEAD: a whole file that is too large is asked for once more */
-    int again;                 /* another one that is silent asks for the same, and is waited for anyway */
+    int again;                 /* another one that is silent asks for the same, and is waited for anyway: over a
+                                * new connection, if there may be one */
     /* Filled before the job is over: */
     int status;
     uint64_t server_hash; /* which server answered: of its scheme, host and port */

@@ -106,7 +106,7 @@ uint64_t xh_hedge_stuck_ns(double rtt_ns)
 void xh_hedge_judge(struct xh_peers *p, double rtt_ns, const struct xh_exchange *x, uint64_t now)
 {
     uint64_t limit = xh_hedge_stuck_ns(rtt_ns);
-    int was_silent = now - x->last_ns >= limit, went_on = x->last_ns - x->sent_ns >= limit;
+    int was_silent = xh_hedge_quiet_ns(x, now) >= limit, went_on = x->last_ns - x->sent_ns >= limit;
     if (x->fresh && (went_on || !was_silent)) {
         p->vain = 0;
     } else if (x->sent_ns >= p->vain_ns && p->vain < VAIN_MOST) { /* many at once are one lesson */

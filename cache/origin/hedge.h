@@ -37,11 +37,13 @@ struct xh_peers {
 /* |x|, over, brought bytes that were wanted. */
 void xh_hedge_note(struct xh_peers *p, const struct xh_exchange *x);
 
-/* Since when nothing has come of |x|, also while it is being connected, and for how long; 1 where the server was heard
- * meanwhile, at |heard_ns|, of what was sent since. Thread of |x|. */
+/* Since when nothing has come of |x|, also while it is being connected; and for how long. Thread of |x|. */
 uint64_t xh_hedge_since_ns(const struct xh_exchange *x);
-int xh_hedge_is_heard(double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns);
 uint64_t xh_hedge_quiet_ns(const struct xh_exchange *x, uint64_t now);
+
+/* 1 when the server, heard last at |heard_ns|, over any connection, has answered since nothing comes of |x|: what was
+ * on its way before that does not count. The same. */
+int xh_hedge_is_heard(double rtt_ns, const struct xh_exchange *x, uint64_t heard_ns);
 
 /* 1 when a server may be sent one more hedge, for |x|: few replies in all are asked for twice, and of those that are
  * stuck one at a time. */

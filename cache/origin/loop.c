@@ -302,7 +302,7 @@ static int wake_delayed(struct xh_thread *t)
 static int may_begin_anew(const struct xh_request *r, uint64_t now)
 {
     const struct xh_exchange *x = r->exchange, *first = r->twin ? r->twin->exchange : NULL;
-    int first_lives = first && now - first->last_ns < xh_hedge_stuck_ns(r->endpoint->link.rtt_ns);
+    int first_lives = first && xh_hedge_quiet_ns(first, now) < xh_hedge_stuck_ns(r->endpoint->link.rtt_ns);
     int from_begin = x->body_bytes && x->reply.status == 200;
     return (r->stuck == XH_STUCK_NEVER || x->fresh >= XH_PACE_BYTES) && !first_lives && !from_begin &&
            !xh_endpoint_is_held(r->endpoint);

@@ -134,6 +134,14 @@ void sim_hello(struct sim_server *s, struct sim_conn *c)
     sim_at(sim_link_up(s->link), on_hello, h, 0);
 }
 
+int sim_hello_is_over(struct sim_conn *c)
+{
+    int ended, is = sim_conn_readable(c, &ended) >= SIM_HELLO_BYTES;
+    if (is)
+        sim_conn_read(c, SIM_HELLO_BYTES);
+    return is;
+}
+
 int sim_strikes(struct sim_server *s, enum sim_fault kind)
 {
     if (s->lies)

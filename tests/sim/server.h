@@ -81,8 +81,8 @@ struct sim_server {
     struct sim_lie lie;       /* to the request that is answered now */
 };
 
-/* What a server sends in a handshake of TLS 1.3: its certificates most of all. As nginx does with one of 2,048 bits and
- * the one that signed it. */
+/* What a server sends in a handshake of TLS 1.3, its certificates most of all. OpenSSL 3.5 sends 2,447 bytes with one
+ * certificate of 2,048 bits, 3,299 with the one that signed it as well (`openssl s_client` tells). */
 #define SIM_HELLO_BYTES 2700u
 
 struct sim_piece {
@@ -114,6 +114,9 @@ size_t sim_content_wrong(const struct sim_object *o, unsigned *version, uint64_t
 
 /* The client begins its handshake of TLS over |c|: SIM_HELLO_BYTES will come over it. */
 void sim_hello(struct sim_server *s, struct sim_conn *c);
+
+/* Returns 1, once, when they have come to the client, which reads them. */
+int sim_hello_is_over(struct sim_conn *c);
 
 /* 1 when a fault of |kind| strikes now; counts it. */
 int sim_strikes(struct sim_server *s, enum sim_fault kind);

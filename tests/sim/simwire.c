@@ -101,13 +101,10 @@ static void on_there(struct conn *c)
 static void arrived(void *ctx)
 {
     struct conn *c = ctx;
-    int ended;
-    if (!c->there && !c->refused) {
+    if (!c->there && !c->refused)
         on_there(c);
-    } else if (!c->ready && sim_conn_readable(c->tcp, &ended) >= SIM_HELLO_BYTES) {
-        sim_conn_read(c->tcp, SIM_HELLO_BYTES);
-        c->ready = 1;
-    }
+    else if (!c->ready)
+        c->ready = sim_hello_is_over(c->tcp);
     xh_wire_wake(c->wire);
 }
 

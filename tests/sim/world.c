@@ -543,20 +543,19 @@ static void plain_arrived(void *ctx)
 {
     struct plain *p = ctx;
     int ended;
-    uint64_t n = sim_conn_readable(p->conn, &ended);
     if (!p->there) {
         p->there = 1;
         sim_hello(&p->world->server, p->conn);
         return;
     }
-    if (!p->ready && n < SIM_HELLO_BYTES)
-        return;
-    sim_conn_read(p->conn, n);
     if (!p->ready) {
-        p->ready = 1;
-        sim_at(sim_link_up(&p->world->link) + p->world->server.think_ns, plain_ask, p, 0);
+        p->ready = sim_hello_is_over(p->conn);
+        if (p->ready)
+            sim_at(sim_link_up(&p->world->link) + p->world->server.think_ns, plain_ask, p, 0);
         return;
     }
+    uint64_t n = sim_conn_readable(p->conn, &ended);
+    sim_conn_read(p->conn, n);
     p->left -= n < p->left ? n : p->left;
     if (n && p->left == 0 && --*p->busy == 0)
         sim_wake(p->busy);
